@@ -39,7 +39,7 @@ test: dev  ## run the tests on every database there is, and hold coverage of cor
 
 .PHONY: test-e2e
 test-e2e: dev  ## start hubs as people do, also in a project of others, and go in by all doors: commands, REST, MCP
-	@$(BIN)/python -m pytest -q -m e2e -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal tests/e2e tests/embedding tests/upstream/children tests/test_release.py $(ARGS)
+	@$(BIN)/python -m pytest -q -m e2e -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal tests/e2e tests/embedding tests/upstream/children tests/upgrade tests/soak tests/test_release.py $(ARGS)
 
 .PHONY: test-soak-sources
 test-soak-sources: dev  ## start and kill child processes, hubs and supervisors, hundreds of times; nothing may be left (ten minutes)
@@ -52,6 +52,14 @@ test-crash: dev  ## kill hubs in the middle of their work, over and over, and co
 .PHONY: test-faults
 test-faults: dev  ## take databases and memory away from running hubs, and give them back
 	@scripts/test.sh -m faults tests/faults $(ARGS)
+
+.PHONY: test-upgrade
+test-upgrade: dev  ## upgrade a hub of an earlier version (tests/upgrade/BASE) with 100,000 calls; five minutes a database
+	@scripts/test.sh -m upgrade tests/upgrade $(ARGS)
+
+.PHONY: test-soak
+test-soak: dev  ## upgrade, back up, prune, kill and rotate keys under load; MINUTES=30 for each database
+	@TOOLHUB_TEST_SOAK_MINUTES=$${MINUTES:-30} scripts/test.sh -m soak tests/soak $(ARGS)
 
 .PHONY: test-real-redmine
 test-real-redmine: dev  ## install, fill and start a real Redmine (Debian, as root), and run its tools on it
@@ -110,6 +118,11 @@ setup-browser: setup-node  ## fetch what drives a browser; needs Chromium (Debia
 test-browser: setup-browser  ## go through the admin with Chromium: every page, every journey, by mouse and by keyboard
 	@$(BIN)/python -m pytest -q -m browser tests/browser $(ARGS)
 
+.PHONY: test-recipes
+test-recipes: dev  ## run the files of docs/recipes with nginx, HAProxy, Caddy, systemd and logrotate (two minutes)
+	@scripts/recipes.sh
+	@$(BIN)/python -m pytest -q -m recipes -n $$(($$(getconf _NPROCESSORS_ONLN) + 2)) --dist worksteal tests/recipes $(ARGS)
+
 .PHONY: mutants
 mutants: dev  ## break policies, errors, redaction, argument checks and egress a little, and see that the tests notice
 	@$(BIN)/python scripts/mutants.py
@@ -133,7 +146,7 @@ openapi: dev  ## write docs/openapi.json anew
 	@$(BIN)/python manage.py showopenapi >docs/openapi.json.new && mv docs/openapi.json.new docs/openapi.json
 
 .PHONY: settings
-settings: dev  ## write .env.example and the tables of docs/operate.md from the table of settings
+settings: dev  ## write .env.example and the tables of docs/settings.md from the table of settings
 	@$(BIN)/python scripts/setting_docs.py
 
 .PHONY: messages

@@ -26,6 +26,9 @@ from typing import Any, cast
 CHECKOUT = Path(__file__).resolve().parent.parent
 QUESTIONS = CHECKOUT / "benchmarks" / "search_questions.json"
 sys.path.insert(0, str(CHECKOUT))
+if __name__ == "__main__":
+    # The directory of the benchmarks: there is another mcp in it.
+    del sys.path[1]
 
 _TRADES: Mapping[str, Sequence[str]] = {
     "mailbox": ("message", "folder", "attachment", "signature", "filter rule", "draft"),

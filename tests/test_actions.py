@@ -19,16 +19,17 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 import tools_app
-from tests.admin.conftest import approval, error_group
+from tests.admin.conftest import approval, browser_session, error_group
 from tests.support import shop
 from tests.support.tools import Hub
 from tests.test_matrix import ALL, ENDPOINTS, endpoints
 from tools_app import governance
 from tools_app.access.actions import ACTIONS, EXECUTE, LIST, MANAGE, READ, SCOPES, STOP_KINDS, Action
+from tools_app.alerts.routing import new_delivery
 from tools_app.api import api
 from tools_app.governance import Actor, probes
 from tools_app.governance.stops import KINDS
-from tools_app.models import ApiKey, AuditEntry, Definition, Stop
+from tools_app.models import Alert, ApiKey, AuditEntry, Definition, Stop
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import AuthorizationError
 from tools_app.sdk.reach import Reach
@@ -43,6 +44,11 @@ CHANGES: Final[dict[str, Callable[[Made], tuple[tuple[Any, ...], dict[str, Any]]
     "add_error_note": lambda made: ((made["group"], "Seen"), {}),
     "add_tag": lambda made: (("night", ["echo"]), {}),
     "admit_source": lambda made: (("tracker",), {}),
+    "acknowledge_alerts": lambda made: (([made["alert"]],), {}),
+    "change_alert_rule": lambda made: (("mine",), {"enabled": False}),
+    "create_alert_rule": lambda made: (("other",), {"url": "https://hooks.example.org/x"}),
+    "delete_alert_rule": lambda made: (("mine",), {}),
+    "resend_alert": lambda made: ((made["delivery"],), {}),
     "approve_call": lambda made: ((made["approval"],), {}),
     "approve_definitions": lambda made: (([made["definition"]],), {}),
     "approve_instructions": lambda made: (("tracker", ""), {}),
@@ -70,6 +76,7 @@ CHANGES: Final[dict[str, Callable[[Made], tuple[tuple[Any, ...], dict[str, Any]]
     "note_backup": lambda made: ((timezone.now(), {"file": "a.backup"}), {}),
     "note_check": lambda made: (("main", "desk"), {"healthy": True, "words": "Well."}),
     "note_payload_read": lambda made: (("0" * 32,), {}),
+    "grant_standing": lambda made: ((made["approval"],), {"uses": 1, "lasts": timedelta(hours=1)}),
     "import_document": lambda made: (("made",), {"text": DOCUMENT}),
     "preview_document": lambda made: ((), {"text": DOCUMENT}),
     "preview_source": lambda made: (("shop",), {}),
@@ -84,18 +91,31 @@ CHANGES: Final[dict[str, Callable[[Made], tuple[tuple[Any, ...], dict[str, Any]]
     "resolve_errors": lambda made: (([made["group"]],), {}),
     "resume": lambda made: (("pack", "builtin"), {}),
     "revoke_key": lambda made: ((made["key"],), {}),
+    "revoke_standing": lambda made: (("0" * 32,), {}),
     "rotate_key": lambda made: ((made["key"],), {"grace": timedelta()}),
     "rotate_secrets": lambda made: ((), {}),
     "settle_restored": lambda made: (("a.backup", timezone.now(), None), {"keys_as_of_backup": False}),
     "set_ask": lambda made: (("echo", True), {}),
     "set_enabled": lambda made: ((["echo"], False), {}),
     "set_hints": lambda made: (("echo",), {"read_only": True}),
+    "add_user": lambda made: (("ann",), {"role": "viewer"}),
+    "change_user": lambda made: ((made["user"],), {"name": "ann", "email": ""}),
+    "deactivate_user": lambda made: ((made["user"],), {"keys": "stop"}),
+    "delete_user": lambda made: ((made["user"],), {"keys": "stop"}),
+    "end_sessions": lambda made: (([made["session"]],), {}),
+    "make_link": lambda made: ((made["user"],), {}),
+    "reactivate_user": lambda made: ((made["user"],), {}),
+    "set_permissions": lambda made: ((made["user"],), {"groups": (), "permissions": ()}),
+    "unlock_user": lambda made: ((made["user"],), {}),
+    "set_role": lambda made: ((made["user"], "viewer"), {}),
+    "open_emergency": lambda made: (("eve",), {}),
+    "review_emergency": lambda made: ((1,), {}),
     "set_policy": lambda made: (("echo", {"timeout_ms": 5000}), {}),
     "test_source": lambda made: (("tracker",), {}),
     "stop": lambda made: (("hub",), {}),
 }
-# Records that a list was exported, which its page has permitted.
-UNCHECKED: Final = {"note_export"}
+# Record that a list was exported, or arguments were shown, which its page has permitted.
+UNCHECKED: Final = {"note_arguments_read", "note_export"}
 
 
 @pytest.fixture
@@ -109,13 +129,22 @@ def made(hub: Hub) -> Made:
     definition = Definition.objects.filter(tool__name="echo").select_related("tool__source").get()
     source = definition.tool.source
     assert source is not None
+    user = User.objects.create_user("somebody")
     key: ApiKey = governance.create_key("agent", actor=test)[0]
+    rule, _ = governance.create_alert_rule("mine", url="https://hooks.example.org/x", actor=test)
+    alert = Alert.objects.latest("at")
+    delivery = new_delivery(rule, timezone.now(), state="failed")
+    delivery.save()
     return {
+        "alert": alert.pk,
+        "delivery": delivery.pk,
         "approval": approval().pk,
         "definition": definition.pk,
         "group": error_group().pk,
         "key": key,
         "source": source.name,
+        "user": user,
+        "session": browser_session(user),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -218,7 +219,7 @@ def test_a_database_that_does_not_answer_is_waited_for_once(hub: Hub, monkeypatc
         answers.set()
         overdue = hubs.part(CatalogState).overdue
         assert overdue is not None
-        await overdue
+        overdue.result(10)
         assert await catalog.fresh() is NOTHING
 
     asyncio.run(story())
@@ -230,3 +231,37 @@ def test_a_tool_that_operators_know_to_write_is_not_cached(hub: Hub) -> None:
     ToolRecord.objects.filter(name="visitor").update(hint_read_only=False)
     entry = hub.entry("visitor")
     assert (entry.hints.writes, entry.policy.cache_seconds) == (True, 0)
+
+
+def test_an_event_loop_that_was_busy_does_not_count_as_a_database_that_does_not_answer(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog, "PATIENCE_SECONDS", 0.1)
+
+    async def story() -> Snapshot:
+        asking = asyncio.create_task(catalog._in_time())
+        await asyncio.sleep(0)
+        # When every thread has come here, the catalog was read. The event loop proceeds after the time limit only.
+        everybody = threading.Barrier(database.THREADS)
+        for reached in [database.start(everybody.wait, 10) for _ in range(database.THREADS)]:
+            reached.result()
+        time.sleep(0.2)  # noqa: ASYNC251 – the busy event loop
+        return await asking
+
+    assert asyncio.run(story()) is catalog.current()
+
+
+def test_work_that_does_not_begin_in_time_is_left_out(hub: Hub) -> None:
+    release, done = threading.Event(), threading.Event()
+
+    async def story() -> None:
+        holding = [database.start(release.wait, 10) for _ in range(database.THREADS)]
+        with pytest.raises(TimeoutError):
+            await database.run_within(0.05, done.set)
+        release.set()
+        for held in holding:
+            held.result()
+        await database.run(int)
+
+    asyncio.run(story())
+    assert not done.is_set()

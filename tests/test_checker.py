@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -67,6 +69,8 @@ def test_refuses_a_value_of_another_type(kind: str, value: Any) -> None:
     problem = Problem(f"/{kind}", f"Invalid type for parameter {kind}: expected {expected}", expected)
     if (kind, value) == ("integer", 1.5):
         problem = Problem(f"/{kind}", f"Invalid value for parameter {kind}: expected a whole number", "a whole number")
+    elif value is None or (isinstance(value, float) and not math.isfinite(value)):
+        problem = replace(problem, expected=f"{expected}, or leave it out")
     assert EVERY_TYPE.problems({kind: value}) == [problem]
     assert not EVERY_TYPE.accepts({kind: value})
 
@@ -494,3 +498,29 @@ def test_any_value_is_either_accepted_or_explained(checker: Checker, value: Any)
 def test_defaults_make_nothing_wrong_that_was_right(checker: Checker, arguments: dict[str, Any]) -> None:
     if checker.accepts(arguments):
         assert checker.accepts(checker.with_defaults(arguments))
+
+
+@pytest.mark.parametrize(
+    ("sent", "names", "meant"),
+    [
+        ("workflow_id", ("workflowId", "limit"), "workflowId"),
+        ("nodeName", ("node_name", "node_id"), "node_name"),
+        ("Query", ("query",), "query"),
+        ("issue_id", ("id", "include"), "id"),
+        ("id", ("workflowId", "limit"), "workflowId"),
+        ("id", ("workflowId", "nodeId"), ""),
+        ("mesage", ("message",), "message"),
+        ("x" * 100_000, ("x",), ""),
+        ("reason", ("id", "limit"), ""),
+    ],
+)
+def test_the_name_that_was_probably_meant_comes_first(sent: str, names: tuple[str, ...], meant: str) -> None:
+    (problem,) = checker(**{name: {} for name in names}).problems({sent: 1})
+    known = f"one of: {', '.join(sorted(names))}"
+    assert problem.expected == (f"{meant}, or {known}" if meant else known)
+
+
+def test_null_can_be_left_out_where_the_parameter_is_optional() -> None:
+    both = checker("must", must={"type": "string"}, may={"type": "string"})
+    expected = {problem.path: problem.expected for problem in both.problems({"must": None, "may": None})}
+    assert expected == {"/must": "string", "/may": "string, or leave it out"}

@@ -28,7 +28,7 @@ def read(path: str) -> str:
 
 def test_the_settings_are_documented_as_in_their_table() -> None:
     assert read(".env.example") == setting_docs.example(), "run `make settings`"
-    page = read("docs/operate.md")
+    page = read("docs/settings.md")
     assert page == setting_docs.page(page), "run `make settings`"
     for name, setting in SETTINGS.items():
         is_documented = not setting.deprecated
@@ -133,3 +133,34 @@ def test_every_folder_with_tests_that_start_hubs_is_run_by_the_command_for_it() 
     folders = {str(folder.relative_to(ROOT)) for folder in marked} - {"tests"}
     assert "tests/embedding" in folders
     assert [folder for folder in folders if folder not in command.split()] == []
+
+
+def test_every_check_of_doctor_is_documented() -> None:
+    code = read("tools_app/management/commands/doctor.py")
+    checks = set(re.findall(r'Diagnosis\(\s*"([a-z-]+)"', code))
+    assert len(re.findall(r"\bDiagnosis\(", code)) == len(re.findall(r'Diagnosis\(\s*"[a-z-]+"', code))
+    table = read("docs/operate.md").partition("| id | what is checked |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"`([a-z-]+)`", table)) == checks
+
+
+def test_links_to_headings_lead_somewhere() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    anchors = {
+        page: {_anchor(line) for line in page.read_text().splitlines() if line.startswith("#")} for page in pages
+    }
+    for page in pages:
+        for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", page.read_text().replace("\n", " ")):
+            other = (page.parent / target).resolve() if target else page
+            assert anchor in anchors[other], f"{page.name} → {target}#{anchor}"
+
+
+def _anchor(heading: str) -> str:
+    words = re.sub(r"[^\w\- ]", "", heading.lstrip("#").strip().lower())
+    return words.replace(" ", "-")
+
+
+def test_every_recipe_is_in_the_documentation_and_in_the_tests() -> None:
+    tests = "".join(path.read_text() for path in (ROOT / "tests/recipes").glob("*.py"))
+    for path in (ROOT / "docs/recipes").iterdir():
+        assert f"](recipes/{path.name})" in read("docs/operate.md"), path.name
+        assert f'"{path.name}"' in tests, path.name

@@ -43,6 +43,7 @@ from tools_app.sdk.hub_errors import (
     DefinitionChangedError,
     IdempotencyInProgressError,
     IdempotencyMismatchError,
+    MaintenanceError,
     OutcomeUnknownError,
     OverloadedError,
     Refusal,
@@ -74,6 +75,7 @@ TABLE = [
     ("REPLY_GONE", "ReplyGoneError", 409, False, "WARNING"),
     ("SHUTTING_DOWN", "ShuttingDownError", 503, True, "WARNING"),
     ("STOPPED", "StoppedError", 403, False, "WARNING"),
+    ("MAINTENANCE", "MaintenanceError", 503, True, "WARNING"),
     ("STORAGE_BUSY", "StorageBusyError", 503, True, "ERROR"),
     ("TIMEOUT", "ToolTimeoutError", 408, True, "WARNING"),
     ("TOOL_DISABLED", "ToolDisabledError", 403, False, "WARNING"),
@@ -342,6 +344,14 @@ MADE: list[tuple[Callable[[], ToolError], dict[str, Any]]] = [
         {
             "error": "Stopped since noon: moving house",
             "nextStep": "Do not repeat the call: ask an operator of this hub, who can remove the stop.",
+        },
+    ),
+    (
+        lambda: MaintenanceError.because("the hub is in maintenance since noon", 60),
+        {
+            "error": "The hub is in maintenance since noon",
+            "nextStep": "Call again after `retryAfter` seconds; tools that only read can be called meanwhile.",
+            "retryAfter": 60,
         },
     ),
     (

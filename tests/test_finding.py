@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -16,8 +17,9 @@ from tools_app.base import database
 from tools_app.catalog import catalog, listed, search
 from tools_app.catalog.entry import FINDERS
 from tools_app.catalog.search.finding import signature
+from tools_app.engine import Options
 from tools_app.mcp_server.listing import Listings
-from tools_app.models import Approval, AuditEntry, Call
+from tools_app.models import Approval, AuditEntry, Call, ToolRecord
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import (
     InvalidArgumentsError,
@@ -32,7 +34,7 @@ from tools_app.sdk.reach import Reach
 
 MODERN = "2026-07-28"
 ARGUMENTS: dict[str, dict[str, Any]] = {"find_page": {}, "echo": {"message": "hi"}}
-BY_SEARCHING = ["call_tool", "call_writing_tool", "describe_tool", "read_result", "search_tools"]
+BY_SEARCHING = ["call_many", "call_tool", "call_writing_tool", "describe_tool", "read_result", "search_tools"]
 
 
 @pytest.fixture
@@ -217,10 +219,17 @@ def test_nothing_tells_of_a_tool_that_does_not_exist_for_the_caller(finding: Hub
     assert "secret_vault" in refused("open_thing").context["reason"], "who may know of it is told"
 
 
-def test_describes_a_tool_in_full(finding: Hub) -> None:
+def test_parts_of_an_answer_are_selected_through_another_tool(finding: Hub) -> None:
+    sums = {"name": "calculate", "arguments": {"operation": "add", "a": 2, "b": 3}}
+    inner = {**sums, "arguments": {**sums["arguments"], "_fields": "result"}}  # type: ignore[dict-item]
+    for arguments in ({**sums, "_fields": ["result"]}, inner):
+        assert call("call_tool", **{**arguments, "name": "calculate"}).answer.value == {"result": 5}
+
+
+def test_describes_a_tool_as_it_would_be_listed(finding: Hub) -> None:
     told = call("describe_tool", name="calculate").answer.value
     entry = finding.entry("calculate")
-    assert told["inputSchema"] == entry.input_schema
+    assert told["inputSchema"] == listed.as_listed(entry)["inputSchema"]
     assert (told["effect"], told["callWith"]) == ("reads", "call_tool")
     assert call("describe_tool", name="write-page").answer.value["callWith"] == "call_writing_tool"
 
@@ -378,7 +387,7 @@ def test_a_tool_goes_by_another_name_and_is_journaled_under_its_own(finding: Hub
     caller = local("mine")
     page = Listings().of(catalog.current().seen_by(caller), MODERN).page(None)["tools"]
     assert [(tool["name"], tool["description"][:15]) for tool in page] == [
-        ("echo", "Say it."), ("look_up", "Look a page up."), ("read_result", "Read a part of "),
+        ("echo", "Say it."), ("look_up", "Look a page up."), ("read_result", "Read part of an"),
     ]  # fmt: skip
     assert call("look_up", caller).answer.value == {"value": 0}
     assert call("find_page", caller).answer.value == {"value": 0}
@@ -504,3 +513,112 @@ async def test_a_prompt_says_how_to_call_what_it_names_by_other_names_or_unliste
             "Not in your list, call it with `call_writing_tool`: `write_page`."
         ],
     }
+
+
+def test_in_maintenance_a_call_through_another_tool_is_judged_by_what_it_calls(finding: Hub) -> None:
+    governance.stop("writes", actor=governance.trusted("test"))
+    error = refused("call_writing_tool", local(mode="search"), name="write_page", arguments={})
+    assert (error.code, error.retry_after) == ("MAINTENANCE", 60)
+    call("call_writing_tool", local(mode="search"), name="find_page", arguments={})
+    call("call_tool", local(mode="search"), name="find_page", arguments={})
+
+
+# ---- many at once
+
+
+def many(*calls: dict[str, Any], caller: Caller | None = None, options: Options = Options()) -> list[dict[str, Any]]:  # noqa: B008 – frozen
+    done = asyncio.run(engine.call("call_many", {"calls": list(calls)}, caller or local(), door="mcp", options=options))
+    results: list[dict[str, Any]] = done.answer.value["results"]
+    return results
+
+
+def echo(text: str) -> dict[str, Any]:
+    return {"name": "echo", "arguments": {"message": text}}
+
+
+def test_many_calls_end_in_order_each_with_a_row_and_an_error_of_its_own(finding: Hub) -> None:
+    wrong = {"name": "calculate", "arguments": {"operation": "add", "a": 1}}
+    results = many(echo("a"), wrong, {"name": "no_such_tool"}, echo("b"))
+    assert [one.get("result") for one in results] == [{"message": "a"}, None, None, {"message": "b"}]
+    assert results[1]["error"]["details"][0]["message"] == "Required parameter missing: b"
+    assert results[2]["error"]["code"] == "TOOL_NOT_FOUND"
+    rows = Counter(Call.objects.values_list("tool_name", "status"))
+    assert rows[("echo", "succeeded")] == 2
+    assert rows[("call_many", "succeeded")] == 1
+
+
+def test_many_calls_run_at_the_same_time(finding: Hub) -> None:
+    waiting = Programmable("waiting")
+    finding.add(waiting.tool)
+    running = 0
+    met: list[int] = []
+
+    async def meet() -> dict[str, int]:
+        nonlocal running
+        running += 1
+        for _ in range(200):
+            if running == 8:
+                break
+            await asyncio.sleep(0.05)
+        met.append(running)
+        return {"value": 1}
+
+    waiting.outcomes += [meet] * 8
+    assert len(many(*({"name": "waiting", "arguments": {"value": number}} for number in range(8)))) == 8
+    assert met == [8] * 8
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("write_page", "write_page changes something: call it by itself"),
+        ("call_many", "call_many cannot be called through another tool: call it directly"),
+        ("call_writing_tool", "call_writing_tool cannot be called through another tool: call it directly"),
+        ("search_tools", "search_tools cannot be called through another tool: call it directly"),
+    ],
+)
+def test_only_tools_that_read_are_called_with_others(finding: Hub, name: str, said: str) -> None:
+    (one, other) = many({"name": name, "arguments": {}}, echo("a"))
+    assert one["error"]["error"] == said
+    assert other["result"] == {"message": "a"}
+
+
+def test_what_an_operator_says_about_a_tool_counts_and_not_what_it_claims(finding: Hub) -> None:
+    ToolRecord.objects.filter(name="find_page").update(hint_read_only=False)
+    rebuild_catalog()
+    (one,) = many({"name": "find_page"})
+    assert one["error"]["error"] == "find_page changes something: call it by itself"
+
+
+def test_each_of_many_calls_has_its_rate_and_its_permission(finding: Hub) -> None:
+    governance.set_policy("echo", {"rate_calls": 2, "rate_seconds": 60}, actor=governance.trusted("test"))
+    rebuild_catalog()
+    codes = [one.get("error", {}).get("code") for one in many(*map(echo, "abc"))]
+    # They run at once: which of them is too many is not decided by their order.
+    assert sorted(codes, key=str) == [None, None, "RATE_LIMIT_EXCEEDED"]
+    governance.create_toolset("mine", actor=governance.trusted("test"), names=["calculate"], mode="search")
+    rebuild_catalog()
+    (hidden,) = many(echo("a"), caller=local("mine"))
+    assert hidden["error"]["code"] == "TOOL_NOT_FOUND"
+
+
+def test_many_answers_fit_one_budget_and_parts_can_be_selected(finding: Hub) -> None:
+    large = Programmable("large")
+    finding.add(large.tool)
+    answer = {"items": [{"id": number, "text": "x" * 50} for number in range(300)]}
+    large.outcomes += [answer] * 4
+    calls = ({"name": "large", "arguments": {"value": number}} for number in range(3))
+    results = many(*calls, options=Options(answer_tokens=6_000))
+    assert all("outline" in one["result"] for one in results)
+    (part,) = many({"name": "large", "arguments": {"value": 9, "_fields": ["/items/*/id"]}})
+    assert part["result"] == {"items": [{"id": number} for number in range(300)]}
+
+
+def test_calling_many_is_listed_for_searching_and_where_a_toolset_names_it(finding: Hub) -> None:
+    for name, names in (("some", ["echo"]), ("batch", ["echo", "call_many"])):
+        governance.create_toolset(name, actor=governance.trusted("test"), names=names)
+    rebuild_catalog()
+    assert shown(local("some")) == ["echo", "read_result"]
+    assert shown(local("batch")) == ["call_many", "echo", "read_result"]
+    assert "call_many" not in shown(local())
+    assert "call_many" in shown(local(mode="search"))

@@ -18,7 +18,7 @@ from tools_app.access.actions import ADMIN, ALL, MANAGE, OPERATOR, SOURCES
 from tools_app.base import ports
 from tools_app.base.ports import UnavailableError
 from tools_app.governance import Actor
-from tools_app.models import AuditEntry, Definition, Source, SourceDocument, SourceStatus, ToolRecord
+from tools_app.models import AuditEntry, Connection, Definition, Source, SourceDocument, SourceStatus, ToolRecord
 from tools_app.sdk.errors import AuthorizationError, ConflictError, RateLimitError, ValidationError
 from tools_app.sources import lister
 
@@ -137,6 +137,26 @@ def test_what_a_server_answers_instead_of_a_document_is_told(shop: Shop) -> None
     shop.stop()
     with pytest.raises(ValidationError, match="The document cannot be read"):
         governance.preview_document(address=shop.document_url, internal=True, actor=SHELL)
+
+
+def test_a_source_has_at_most_two_thousand_operations_and_says_so() -> None:
+    paths = {f"/things/{number}": {"get": {"operationId": f"look{number}"}} for number in range(2_001)}
+    large = text(paths=paths)
+    note = "A source has at most 2,000 operations; these are 2,001: select fewer."
+    shown = governance.preview_document(text=large, name="shop", actor=SHELL)
+    assert (len(shown.operations), note in shown.notes) == (2_001, True)
+    assert note not in governance.preview_document(text=large, select=["GET /things/1*"], actor=SHELL).notes
+    for select in (None, ["GET *"]):
+        with pytest.raises(ValidationError, match="at most 2,000 operations; these are 2,001") as refused:
+            imported(text=large, select=select)
+        assert refused.value.next_step == "Select those that agents need."
+    assert not Source.objects.filter(kind="openapi").exists()
+    imported()
+    governance.replace_document("shop", text=large, actor=SHELL)
+    assert note in governance.preview_source("shop", actor=SHELL).notes
+    assert len(listed()) == 2_000
+    (problem,) = SourceStatus.objects.get(source__name="shop").load_problems
+    assert problem.reason == "only the first 2,000 of 2,001 tools are used"
 
 
 def test_few_documents_are_read_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,6 +355,70 @@ def test_a_listing_does_not_overwrite_a_document_that_was_replaced_meanwhile(
     with pytest.raises(UnavailableError, match="was replaced while it was read"):
         ports.upstreams().listing(source.origin)
     assert row().digest == "0" * 64
+
+
+# ---- a document that requires credentials
+
+
+def guarded(shop: Shop, form: str = "header", name: str = "X-Api-Key") -> Source:
+    """A source with an uploaded document and a connection, at a service whose document requires the key."""
+    shop.key, shop.guards_document = shops.KEY, True
+    source = imported(text=json.dumps(shop.document).encode(), location=shop.base, internal=True)
+    secret = {name: shops.KEY}
+    governance.create_connection("main", "shop", form=form, secret=secret, actor=SHELL)
+    governance.change_origin("shop", connection="main", actor=SHELL)
+    return source
+
+
+@pytest.mark.parametrize(("form", "name"), [("header", "X-Api-Key"), ("query", "key")])
+def test_a_document_on_the_server_of_the_source_is_read_with_its_connection(
+    shop: Shop, form: str, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    guarded(shop, form, name)
+    governance.replace_document("shop", address=shop.document_url, actor=SHELL)
+    shop.document["info"]["title"] = "Guarded"
+    age()
+    listed()
+    assert (row().facts["title"], row().error) == ("Guarded", "")
+    # With its validator, too.
+    age()
+    listed()
+    assert shop.conditions[-1] != ""
+    assert shops.KEY not in caplog.text + row().address + json.dumps(row().facts)
+
+
+def test_without_a_connection_a_guarded_document_is_not_read(shop: Shop) -> None:
+    guarded(shop)
+    governance.change_origin("shop", connection="", actor=SHELL)
+    with pytest.raises(ValidationError, match="requires a login"):
+        governance.replace_document("shop", address=shop.document_url, actor=SHELL)
+    assert "x-api-key" not in shop.seen[-1]
+
+
+def test_the_secret_is_sent_to_no_other_server(shop: Shop) -> None:
+    guarded(shop)
+    with shops.running() as other:
+        governance.replace_document("shop", address=other.document_url, actor=SHELL)
+        age()
+        listed()
+        assert len(other.seen) == 2
+        assert not any("x-api-key" in headers for headers in other.seen)
+        shop.moved_to = other.document_url
+        with pytest.raises(ValidationError, match="it is redirected"):
+            governance.replace_document("shop", address=shop.document_url, actor=SHELL)
+        assert shop.seen[-1]["x-api-key"] == shops.KEY
+        assert len(other.seen) == 2
+
+
+def test_a_disabled_connection_is_a_reason_and_the_document_stays(shop: Shop) -> None:
+    guarded(shop)
+    governance.replace_document("shop", address=shop.document_url, actor=SHELL)
+    requests = len(shop.seen)
+    Connection.objects.update(enabled=False)
+    age()
+    assert len(listed()) == 5
+    assert "disabled" in row().error
+    assert len(shop.seen) == requests
 
 
 def test_documents_are_listed_every_hour() -> None:

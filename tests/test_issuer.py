@@ -304,5 +304,5 @@ async def test_without_an_audience_of_its_own_the_hub_goes_by_its_address(idp: I
 async def test_without_an_issuer_no_token_is_taken(idp: Issuer, settings: Any) -> None:
     token = idp.token()
     settings.TOOLHUB_OAUTH_ISSUER = ""
-    assert await refused(token) == "The key is unknown, revoked or expired"
+    assert await refused(token) == "The key is unknown, revoked, expired or not allowed from this address"
     assert idp.server.requests == []

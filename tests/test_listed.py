@@ -31,6 +31,13 @@ def test_the_cost_of_a_tool_is_estimated_from_its_bytes(hub: Hub) -> None:
     assert costs["echo"] == -(-len(wire.encode()) // 3)
 
 
+def test_a_tool_that_is_not_recorded_yet_costs_about_the_same(hub: Hub) -> None:
+    costs = listed.costs(catalog.current())
+    assert costs
+    for entry in catalog.current().all:
+        assert 0 <= costs[entry.name] - listed.cost_of(entry.spec) <= 20, entry.name  # version and tags
+
+
 def test_a_tool_costs_something_else_when_it_is_listed_differently(hub: Hub) -> None:
     before = listed.costs(catalog.current())["echo"]
     governance.add_tag("a-tag-that-agents-are-shown", ["echo"], actor=governance.trusted("test"))

@@ -19,12 +19,13 @@ from django.contrib.auth.models import Group, User
 from django.db import transaction
 from django.test import Client as Browser
 from django.urls import NoReverseMatch, URLPattern, URLResolver, get_resolver, reverse
+from django.utils import timezone
 from mcp.client.client import Client as Agent
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types import ResourceTemplateReference
 
-from tests.admin.conftest import agent, approval, error_group, failed_call, process
+from tests.admin.conftest import agent, approval, error_group, failed_call, process, standing_approval
 from tests.api.rest import Rest
 from tests.support import shop
 from tests.support.packs.desk import pack
@@ -32,12 +33,14 @@ from tests.support.tools import Hub
 from tests.support.upstreams import ProgrammableUpstreams
 from tools_app import engine, governance
 from tools_app.access.actions import ADMIN, OPERATOR, VIEWER
+from tools_app.alerts.routing import new_delivery
 from tools_app.api import api
 from tools_app.base import database
 from tools_app.governance import SCOPES
 from tools_app.mcp_server import server
 from tools_app.mcp_server.changes import Changes, always
 from tools_app.models import AuditEntry, Call, Connection, Definition, Stop, ToolRecord
+from tools_app.models.alerts import Event, new_alert
 from tools_app.sdk.context import Caller
 from tools_app.sources import sync
 
@@ -86,6 +89,10 @@ ENDPOINTS: Final[dict[str, str]] = {
     "GET /v1/approvals/{approval_id}": ANY_KEY,
     "POST /v1/approvals/{approval_id}/approve": MANAGE,
     "POST /v1/approvals/{approval_id}/refuse": MANAGE,
+    "POST /v1/approvals/{approval_id}/standing": MANAGE,
+    "GET /v1/standing-approvals": ANY_KEY,
+    "GET /v1/standing-approvals/{standing_id}": ANY_KEY,
+    "POST /v1/standing-approvals/{standing_id}/revoke": MANAGE,
     "GET /v1/definitions": MANAGE,
     "GET /v1/definitions/{definition_id}": MANAGE,
     "POST /v1/definitions/{definition_id}/approve": MANAGE,
@@ -108,6 +115,17 @@ ENDPOINTS: Final[dict[str, str]] = {
     "GET /v1/stops": MANAGE,
     "POST /v1/stops": MANAGE,
     "POST /v1/stops/resume": MANAGE,
+    "GET /v1/alerts": MANAGE,
+    "GET /v1/alerts/{alert_id}": MANAGE,
+    "POST /v1/alerts/acknowledge": MANAGE,
+    "GET /v1/alert-rules": ALL,
+    "POST /v1/alert-rules": ALL,
+    "GET /v1/alert-rules/{rule_id}": ALL,
+    "PATCH /v1/alert-rules/{rule_id}": ALL,
+    "DELETE /v1/alert-rules/{rule_id}": ALL,
+    "POST /v1/alert-rules/{rule_id}/test": ALL,
+    "GET /v1/alert-rules/{rule_id}/deliveries": ALL,
+    "POST /v1/alert-rules/{rule_id}/deliveries/{delivery_id}/resend": ALL,
     "GET /v1/audit": ALL,
     "GET /v1/keys": ALL,
     "POST /v1/keys": ALL,
@@ -140,11 +158,14 @@ OF_OUTSIDE: Final = {
     *(f"POST /v1/sources/{{source_name}}/{verb}" for verb in ("test", "admission", "approve", "reconnect")),
 }
 BODIES: Final[dict[str, dict[str, Any]]] = {
+    "POST /v1/alerts/acknowledge": {"ids": ["0" * 32]},
+    "POST /v1/alert-rules": {"name": "made", "url": "https://hooks.example.org/x"},
     "POST /v1/tools/call": {"name": "echo", "parameters": {"message": "hi"}},
     "POST /v1/tools/{name}/call": {"message": "hi"},
     "POST /v1/tools/search": {"query": "echo"},
     "POST /v1/keys": {"name": "made"},
     "PATCH /v1/keys/{key_id}": {"connections": []},
+    "POST /v1/approvals/{approval_id}/standing": {"uses": 1, "seconds": 60},
     "POST /v1/errors/{group_id}/notes": {"text": "Seen"},
     "POST /v1/sources": {"name": "made", "location": "https://wiki.example.org/mcp"},
     "POST /v1/sources/preview": {"document": json.dumps(shop.document())},
@@ -199,7 +220,9 @@ def test_an_endpoint_admits_the_right_callers(hub: Hub, endpoint: str, monkeypat
     hub.add(*pack.tools)
     method, _, path = endpoint.partition(" ")
     ids = {"toolset": "x", "connection_id": "none", "call_id": "0" * 32, "key_id": "0", "group_id": group.pk}
-    ids |= {"approval_id": "0" * 32, "definition_id": "0", "source_name": "tests.support.packs.small"}
+    ids |= {"approval_id": "0" * 32, "standing_id": "0" * 32, "definition_id": "0"}
+    ids |= {"alert_id": "0" * 32, "rule_id": "0", "delivery_id": "0" * 32}
+    ids["source_name"] = "tests.support.packs.small"
     if endpoint in OF_OUTSIDE:
         ProgrammableUpstreams().connect(monkeypatch)
         # Nothing listens there.
@@ -325,6 +348,9 @@ class Pages(NamedTuple):
 
 MODELS: Final = {
     "tools_app_agent": Pages(see=VIEWER),
+    "tools_app_alert": Pages(see=VIEWER),
+    "tools_app_alertdelivery": Pages(see=ADMIN),
+    "tools_app_alertrule": Pages(see=ADMIN, change=ADMIN, add=ADMIN),
     "tools_app_approval": Pages(see=VIEWER),
     "tools_app_auditentry": Pages(see=VIEWER),
     "tools_app_call": Pages(see=VIEWER),
@@ -332,12 +358,13 @@ MODELS: Final = {
     "tools_app_errorlog": Pages(see=VIEWER),
     "tools_app_definition": Pages(see=VIEWER),
     "tools_app_process": Pages(see=VIEWER),
+    "tools_app_standingapproval": Pages(see=VIEWER),
     "tools_app_stop": Pages(see=VIEWER),
     "tools_app_source": Pages(see=VIEWER, change=OPERATOR, add=ADMIN),
     "tools_app_toolrecord": Pages(see=VIEWER, change=OPERATOR),
-    "tools_app_apikey": Pages(see=ADMIN, add=ADMIN),
+    "tools_app_apikey": Pages(see=ADMIN, add=ADMIN, change=ADMIN),
     "tools_app_toolset": Pages(see=ADMIN, change=ADMIN, add=ADMIN),
-    "tools_app_connection": Pages(see=ADMIN, change=ADMIN, add=ADMIN),
+    "tools_app_connection": Pages(see=OPERATOR, change=ADMIN, add=ADMIN),
     "auth_user": Pages(see=ADMIN, change=ADMIN, add=ADMIN, delete=ADMIN),
     "auth_group": Pages(see=ADMIN, change=ADMIN, add=ADMIN, delete=ADMIN),
 }
@@ -352,14 +379,21 @@ PAGES: Final[dict[str, tuple[str, str]]] = {
     "jsi18n": (STAFF, NOBODY),
     "autocomplete": (NOBODY, NOBODY),
     "view_on_site": (NOBODY, NOBODY),
-    "tools_app_apikey_connections": (NOBODY, ADMIN),
+    "tools_app_alert_acknowledge": (NOBODY, OPERATOR),
+    "tools_app_alert_export": (VIEWER, NOBODY),
+    "tools_app_alertdelivery_export": (ADMIN, NOBODY),
+    "tools_app_alertdelivery_resend": (NOBODY, ADMIN),
+    "tools_app_alertrule_remove": (NOBODY, ADMIN),
+    "tools_app_alertrule_test": (NOBODY, ADMIN),
+    "tools_app_apikey_export": (NOBODY, ADMIN),
     "tools_app_apikey_revoke": (NOBODY, ADMIN),
     "tools_app_apikey_rotate": (NOBODY, ADMIN),
     "tools_app_approval_decide": (NOBODY, OPERATOR),
+    "tools_app_approval_standing": (NOBODY, OPERATOR),
     "tools_app_auditentry_export": (VIEWER, NOBODY),
     "tools_app_call_export": (VIEWER, NOBODY),
     "tools_app_connection_remove": (NOBODY, ADMIN),
-    "tools_app_connection_test": (NOBODY, ADMIN),
+    "tools_app_connection_test": (NOBODY, OPERATOR),
     "tools_app_connection_sign_in": (NOBODY, ADMIN),
     "tools_app_connection_signed_in": (ADMIN, NOBODY),
     "tools_app_connection_sign_out": (NOBODY, ADMIN),
@@ -383,7 +417,13 @@ PAGES: Final[dict[str, tuple[str, str]]] = {
     "tools_app_source_remove": (ADMIN, ADMIN),
     "tools_app_source_switch": (NOBODY, OPERATOR),
     "tools_app_source_test": (NOBODY, NOBODY),  # of a source that does not exist, since it works in a thread
+    "tools_app_apikey_first_request": (ADMIN, ADMIN),
+    "tools_app_process_data": (VIEWER, NOBODY),
+    "tools_app_process_live": (STAFF, NOBODY),  # says only of what each may read
+    "tools_app_process_live_frame": (STAFF, NOBODY),
     "tools_app_process_settings": (NOBODY, NOBODY),  # superusers only
+    "tools_app_standingapproval_revoke": (NOBODY, OPERATOR),
+    "tools_app_auditentry_review": (NOBODY, ADMIN),
     "tools_app_stop_switch": (NOBODY, OPERATOR),
     "tools_app_toolrecord_hints": (NOBODY, OPERATOR),
     "tools_app_toolrecord_many": (OPERATOR, OPERATOR),
@@ -393,7 +433,19 @@ PAGES: Final[dict[str, tuple[str, str]]] = {
     "tools_app_toolrecord_try": (OPERATOR, OPERATOR),
     "tools_app_toolset_preview": (NOBODY, ADMIN),
     "tools_app_toolset_remove": (NOBODY, ADMIN),
-    "auth_user_password_change": (ADMIN, ADMIN),
+    "tools_app_browsersession_end": (NOBODY, STAFF),  # everyone their own
+    "tools_app_browsersession_end_all": (NOBODY, STAFF),
+    "tools_app_browsersession_changelist": (STAFF, STAFF),
+    "tools_app_browsersession_change": (STAFF, STAFF),
+    "tools_app_browsersession_history": (STAFF, STAFF),
+    "tools_app_browsersession_add": (NOBODY, NOBODY),
+    "tools_app_browsersession_delete": (NOBODY, NOBODY),
+    "auth_user_choose_password": (ANYBODY, ANYBODY),
+    "auth_user_deactivate": (ADMIN, ADMIN),
+    "auth_user_link": (NOBODY, ADMIN),
+    "auth_user_permissions": (ADMIN, ADMIN),
+    "auth_user_reactivate": (NOBODY, ADMIN),
+    "auth_user_unlock": (NOBODY, ADMIN),
 }
 for _model, _may in MODELS.items():
     PAGES[f"{_model}_changelist"] = PAGES[f"{_model}_history"] = (_may.see, _may.see)
@@ -420,7 +472,16 @@ def subjects(db: None) -> dict[str, Any]:
     # Nothing listens there.
     source = governance.add_source("wiki", kind="mcp_http", location="http://127.0.0.1:9/mcp", internal=True, actor=by)
     imported = governance.import_document("shop", text=json.dumps(shop.document()).encode(), actor=by)
+    # Nothing listens there, either.
+    rule, _ = governance.create_alert_rule("mine", url="http://127.0.0.1:9/x", internal=True, actor=by)
+    about = new_alert(Event.STOP_SET, "test", timezone.now(), details={"kind": "hub", "what": "the hub"})
+    about.save()
+    delivery = new_delivery(rule, timezone.now(), alert=about, state="failed")
+    delivery.save()
     return {
+        "tools_app_alert": about.pk,
+        "tools_app_alertrule": rule.pk,
+        "tools_app_alertdelivery": delivery.pk,
         "tools_app_source_document": imported.pk,
         "tools_app_source_operations": imported.pk,
         "tools_app_source_admit": 0,
@@ -435,11 +496,13 @@ def subjects(db: None) -> dict[str, Any]:
         "tools_app_definition": Definition.objects.all()[0].pk,
         "tools_app_process": process().pk,
         "tools_app_source": source.pk,
+        "tools_app_standingapproval": standing_approval().pk,
         "tools_app_stop": Stop.objects.create(kind="hub", by="user:test").pk,
         "tools_app_toolrecord": ToolRecord.objects.get(name="echo").pk,
         "tools_app_toolset": governance.create_toolset("mine", actor=governance.trusted("test")).pk,
         "tools_app_connection": Connection.objects.create(name="mine", pack="desk", sealed=b"").pk,
         "tools_app_apikey": governance.create_key("agent", actor=governance.trusted("test"))[0].pk,
+        "tools_app_browsersession": 0,
         "auth_user": User.objects.create_user("somebody").pk,
         "auth_group": Group.objects.create(name="night shift").pk,
     }

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import subprocess
 import sys
-import sysconfig
 import tarfile
 from datetime import UTC, datetime
 from pathlib import Path
 
+import httpx
 import pytest
 
 from scripts.release import ROOT, bill_of_materials
-from tests.support.processes import Home, Server, free_port
+from tests.support.agents import Agent
+from tests.support.processes import Home, key_in
 
 LOCK = """\
 # written by a program
@@ -78,49 +78,49 @@ def test_the_release_is_complete_and_its_checksums_are_true(release: Path) -> No
     assert not [name for name in names if name.startswith(("var/", ".env/", "dist/")) or name.endswith(".sqlite3")]
 
 
-@pytest.mark.e2e
-def test_the_wheel_serves_in_an_environment_of_its_own(release: Path, tmp_path: Path) -> None:
-    """Its dependencies are those of the tests: nothing is fetched, and pip checks that they are what it requires."""
+@pytest.fixture
+def python(release: Path, tmp_path: Path) -> str:
+    """A Python with the wheel and what it requires, in the versions of the lock, and nothing else."""
     environment = tmp_path / "environment"
     subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
-    python = environment / "bin" / "python"
-    place = subprocess.run(
-        [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    (Path(place.stdout.strip()) / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    python = str(environment / "bin" / "python")
+    locked = re.findall(r"(?m)^[\w.-]+==[^\s;]+", re.sub(r"\[.*?\]", "", (ROOT / "requirements.lock").read_text()))
+    (tmp_path / "constraints").write_text("\n".join(locked))
     (wheel,) = release.glob("*.whl")
-    install = [
-        str(python),
-        "-m",
-        "pip",
-        "install",
-        "--no-index",
-        "--no-input",
-        "--disable-pip-version-check",
-        str(wheel),
-    ]
-    done = subprocess.run(install, capture_output=True, text=True, check=False)
+
+    def pip(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [python, "-m", "pip", *arguments, "--quiet", "--no-input"]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    done = pip("install", "--no-compile", "--constraint", "constraints", str(wheel))
+    if done.returncode and pip("download", "--no-deps", "--dest", "found", locked[0]).returncode:
+        pytest.skip(f"no package index has {locked[0]}")
     assert done.returncode == 0, done.stdout + done.stderr
-    port = free_port()
-    home = Home(tmp_path / "home")
-    kept = {name: value for name, value in home.environment.items() if name != "PYTHONPATH"}
-    process = subprocess.Popen(
-        [environment / "bin" / "toolhub", "serve", "--port", str(port)],
-        env={**kept, "PATH": os.environ["PATH"]}, cwd=tmp_path, text=True,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    server = Server(process, port)
-    try:
-        server.wait()
-    finally:
-        assert server.end() == 0
-    assert "is ready" in "".join(server.output)
-    where = subprocess.run(
-        [python, "-c", "import toolhub; print(toolhub.__file__)"],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
+    return python
+
+
+@pytest.mark.e2e
+def test_the_wheel_serves_in_an_environment_that_was_empty(python: str, tmp_path: Path) -> None:
+    home = Home(tmp_path / "home", {"PYTHONPATH": ""}, python, patience=120)
+    program = Path(python).with_name("toolhub")
+    assert home.python("import toolhub; print(toolhub.__file__)").stdout.startswith(str(tmp_path / "environment"))
+    with home.serving() as server, httpx.Client(base_url=server.url, trust_env=False, timeout=30) as client:
+        assert client.get("/health").raise_for_status().json()["status"] == "healthy"
+        page = client.get("/admin/login/").raise_for_status().text
+        assert 'name="password"' in page
+        static = set(re.findall(r'"(/static/[^"]+)"', page))
+        assert {Path(path).suffix for path in static} >= {".css", ".js"}
+        for path in static:
+            assert client.get(path).raise_for_status().content, path
+        body = {"name": "echo", "parameters": {"message": "hi"}}
+        key = key_in(home.run("addkey", "agent").stdout)
+        called = client.post("/v1/tools/call", json=body, headers={"X-API-Key": key}).raise_for_status()
+        assert called.json()["result"]
+    with Agent(home) as agent:
+        agent.connect()
+        assert not agent.call("echo", message="hi").get("isError")
+    doctor = subprocess.run(
+        [program, "doctor"], env=home.environment, cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert where.stdout.startswith(str(environment))
+    assert "Traceback" not in doctor.stderr
+    assert doctor.returncode == 0, doctor.stdout

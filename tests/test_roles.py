@@ -24,6 +24,9 @@ NO_CLIENT = {
         for verb in ALL
         for model in (
             "admission",
+            "auditcheckpoint",
+            "auditkey",
+            "auditseal",
             "chore",
             "errorhour",
             "errornote",
@@ -49,11 +52,19 @@ NO_CLIENT = {
             "process",
             "tag",
             "sourcestatus",
+            "disksample",
         )
     ),
-    *(f"tools_app.{verb}_{model}" for verb in ALL for model in ("signin", "sourcedocument", "upstreamtoken")),
+    *(
+        f"tools_app.{verb}_{model}"
+        for verb in ALL
+        for model in ("answerfinding", "browsersession", "passwordlink", "signin", "sourcedocument", "upstreamtoken")
+    ),
+    *("tools_app.add_alert", "tools_app.delete_alert"),
+    *(f"tools_app.{verb}_alertdelivery" for verb in ("add", "change", "delete")),
     *("tools_app.add_definition", "tools_app.delete_definition"),
     *("tools_app.add_approval", "tools_app.delete_approval"),
+    *(f"tools_app.{verb}_standingapproval" for verb in ("add", "change", "delete")),
     *("tools_app.add_errorgroup", "tools_app.delete_errorgroup"),
     *("tools_app.add_stop", "tools_app.delete_stop"),
     *("tools_app.add_toolrecord", "tools_app.delete_toolrecord"),
@@ -62,6 +73,18 @@ NO_CLIENT = {
     *(f"admin.{verb}_logentry" for verb in ALL),
     *(f"contenttypes.{verb}_contenttype" for verb in ALL),
     *(f"sessions.{verb}_session" for verb in ALL),
+    *(
+        f"{app}.{verb}_{model}"
+        for verb in ALL
+        for app, model in (
+            ("account", "emailaddress"),
+            ("account", "emailconfirmation"),
+            ("socialaccount", "socialaccount"),
+            ("socialaccount", "socialapp"),
+            ("socialaccount", "socialtoken"),
+            ("mfa", "authenticator"),
+        )
+    ),
     *(
         f"axes.{verb}_{model}"
         for verb in ALL
@@ -72,17 +95,29 @@ NO_CLIENT = {
 
 # What each role may beyond the one before. A change of these sets is a decision, whatever they are derived from.
 VIEWS: Final = (
-    *("agent", "approval", "auditentry", "call", "callhour", "definition", "errorgroup", "errorlog"),
-    *("process", "source", "sourcestatus", "stop", "tag", "toolrecord"),
+    *(
+        "agent",
+        "alert",
+        "approval",
+        "auditentry",
+        "call",
+        "callhour",
+        "definition",
+        "disksample",
+        "errorgroup",
+        "errorlog",
+    ),
+    *("process", "source", "sourcestatus", "standingapproval", "stop", "tag", "toolrecord"),
 )
-OPERATES: Final = ("approval", "definition", "errorgroup", "source", "stop", "toolrecord")
+OPERATES: Final = ("alert", "approval", "definition", "errorgroup", "source", "stop", "toolrecord")
 PINNED: Final = {
     actions.VIEWER: {f"tools_app.view_{model}" for model in VIEWS},
-    actions.OPERATOR: {f"tools_app.change_{model}" for model in OPERATES},
+    actions.OPERATOR: {*(f"tools_app.change_{model}" for model in OPERATES), "tools_app.view_connection"},
     actions.ADMIN: {
         *(f"tools_app.{verb}_apikey" for verb in ("add", "change", "view")),
-        *(f"tools_app.{verb}_{model}" for verb in ALL for model in ("connection", "toolset")),
-        *("tools_app.add_source", "tools_app.delete_source", "tools_app.view_payload"),
+        *(f"tools_app.{verb}_{model}" for verb in ALL for model in ("alertrule", "toolset")),
+        *(f"tools_app.{verb}_connection" for verb in ("add", "change", "delete")),
+        *("tools_app.add_source", "tools_app.view_alertdelivery", "tools_app.delete_source", "tools_app.view_payload"),
         *(f"auth.{verb}_{model}" for verb in ALL for model in ("group", "user")),
     },
 }

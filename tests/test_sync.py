@@ -28,17 +28,18 @@ from tools_app.sdk.hints import Hints
 from tools_app.sdk.offer import Offer
 from tools_app.sdk.prompt import prompt
 from tools_app.sdk.resource import resource
-from tools_app.sources import sync
-from tools_app.sources.sync import SyncReport
+from tools_app.sources import sync, sync_notes
+from tools_app.sources.recording import SyncReport
 
 
-def made(description: str = "Do it.", version: str = "1.0.0", tags: tuple[str, ...] = ("a",)) -> FunctionTool:
+def made(
+    description: str = "Do it.", version: str = "1.0.0", tags: tuple[str, ...] = ("a",), name: str = "thing"
+) -> FunctionTool:
     async def thing(value: int = 0) -> int:
         return value
 
-    return tool(description=description, version=version, tags=tags, category="things", hints=Hints(read_only=True))(
-        thing
-    )
+    hints = Hints(read_only=True)
+    return tool(name=name, description=description, version=version, tags=tags, category="things", hints=hints)(thing)
 
 
 def record(*tools: FunctionTool | Offer, **declared: Any) -> SyncReport:
@@ -80,7 +81,9 @@ def test_writes_down_what_is_new_and_lets_it_run(transactional_db: None) -> None
     assert row.definition == definition
     assert definition.approved_by == "source:file"
     assert definition.body["inputSchema"]["properties"]["value"]["type"] == "integer"
-    assert list(AuditEntry.objects.values_list("action", "subject")) == [("tool.register", "thing")]
+    [entry] = AuditEntry.objects.filter(actor="test")
+    assert entry.action == "source.sync"
+    assert entry.changes == {"registered": [None, 1], "registered_names": [None, ["thing"]]}
 
 
 def test_doing_it_twice_changes_nothing(transactional_db: None) -> None:
@@ -99,9 +102,41 @@ def test_a_changed_tool_gets_a_new_definition_and_an_audit_entry(transactional_d
     row = ToolRecord.objects.get()
     assert (row.version, row.description) == ("1.1.0", "Do it better.")
     assert row.definitions.count() == 2
-    entry = AuditEntry.objects.get(action="tool.redefine")
+    entry = AuditEntry.objects.filter(action="source.sync").latest("pk")
     assert row.definition is not None
-    assert entry.changes == {"version": ["1.0.0", "1.1.0"], "definition": [first.hash, row.definition.hash]}
+    named = f"thing (1.0.0 → 1.1.0, {first.hash[:8]} → {row.definition.hash[:8]})"
+    assert entry.changes == {"redefined": [None, 1], "redefined_names": [None, [named]]}
+
+
+def test_a_sync_of_many_tools_makes_one_entry(transactional_db: None) -> None:
+    tools = [made(name=f"thing-{number:04d}") for number in range(2_000)]
+    record(*tools)
+    [entry] = AuditEntry.objects.filter(actor="test")
+    assert entry.changes["registered"] == [None, 2_000]
+    names = entry.changes["registered_names"][1]
+    assert (len(names), names[0], names[-1]) == (sync_notes.MOST_NAMES + 1, "thing-0000", "and 1,950 more")
+    record(*tools[:500])
+    entry = AuditEntry.objects.filter(actor="test").latest("pk")
+    assert entry.changes["retired"] == [None, 1_500]
+    assert AuditEntry.objects.filter(actor="test").count() == 2
+
+
+def test_what_a_sync_changed_before_it_died_is_in_the_entry_of_the_next(transactional_db: None) -> None:
+    tools = [made(name=f"thing-{number:04d}") for number in range(sync.BATCH * 2)]
+    cut_off = RuntimeError("killed")
+
+    def die(execute: Any, statement: str, params: Any, many: bool, context: Any) -> Any:
+        if statement.startswith("UPDATE") and "described_at" in statement:
+            raise cut_off
+        return execute(statement, params, many, context)
+
+    with connection.execute_wrapper(die), pytest.raises(RuntimeError, match="killed"):
+        record(*tools)
+    assert ToolRecord.objects.count() == len(tools)
+    assert not AuditEntry.objects.filter(actor="test").exists()
+    record(*tools)
+    [entry] = AuditEntry.objects.filter(actor="test")
+    assert entry.changes["registered"] == [None, len(tools)]
 
 
 def test_misleading_wording_is_logged_once_for_its_author(
@@ -283,7 +318,8 @@ def test_two_processes_can_sync_at_once(transactional_db: None) -> None:
     assert failures == []
     tools = len(sources.current().inspected().tools)
     assert ToolRecord.everything.count() == tools
-    assert AuditEntry.objects.filter(action="tool.register").count() == ToolRecord.objects.count()
+    entries = AuditEntry.objects.filter(action="source.sync")
+    assert sum(entry.changes["registered"][1] for entry in entries) == ToolRecord.objects.count()
 
 
 def test_a_sync_and_a_toggle_do_not_block_each_other_for_good(hub: Hub) -> None:
@@ -312,6 +348,6 @@ def test_a_sync_and_a_toggle_do_not_block_each_other_for_good(hub: Hub) -> None:
 
 
 def test_says_what_it_did_in_few_words() -> None:
-    report: Any = sync.SyncReport(added=["a", "b"], retired=["c"], unchanged=4)
+    report: Any = SyncReport(added=["a", "b"], retired=["c"], unchanged=4)
     assert str(report) == "2 new (a, b), 1 gone (c), 4 unchanged"
-    assert str(sync.SyncReport()) == "nothing has changed"
+    assert str(SyncReport()) == "nothing has changed"

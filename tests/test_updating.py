@@ -8,44 +8,13 @@ import pytest
 
 from tests.support import stores
 from tests.support.processes import Home, free_port
-from tests.support.stores import Store
+from tests.support.updates import failing_app, schema_of
 
-FAILING = """
-from django.db import migrations
-
-
-def fail(apps, editor):
-    raise RuntimeError("this one fails")
-
-
-class Migration(migrations.Migration):
-    dependencies = [("tools_app", "0020_sources_outside")]
-    operations = [migrations.RunPython(fail, migrations.RunPython.noop)]
-"""
 BEFORE = "0018"
 
 
-def failing_app(folder: Path) -> dict[str, str]:
-    """Variables of a hub with an app whose migration comes last, and fails."""
-    (folder / "late_app" / "migrations").mkdir(parents=True)
-    for package in ("late_app", "late_app/migrations"):
-        (folder / package / "__init__.py").touch()
-    (folder / "late_app" / "migrations" / "0001_failing.py").write_text(FAILING)
-    return {"TOOLHUB_APPS": "late_app", "PYTHONPATH": f"{Path(stores.__file__).parents[2]}:{folder}"}
-
-
-def state(store: Store) -> tuple[object, ...]:
-    """What shows that nothing was migrated: migrations, columns, rows and triggers."""
-    migrations = store.query("SELECT app, name FROM django_migrations ORDER BY app, name")
-    keys = store.query("SELECT name, hash FROM tools_app_apikey ORDER BY name")
-    if stores.POSTGRES:
-        columns = store.query(
-            "SELECT table_name, column_name, data_type FROM information_schema.columns "
-            "WHERE table_schema = 'public' ORDER BY 1, 2"
-        )
-        triggers = store.query("SELECT tgname FROM pg_trigger WHERE NOT tgisinternal ORDER BY 1")
-        return migrations, keys, columns, triggers
-    return migrations, keys, store.query("SELECT type, name, sql FROM sqlite_master ORDER BY type, name")
+def state(store: stores.Store) -> tuple[object, ...]:
+    return schema_of(store), store.query("SELECT name, hash FROM tools_app_apikey ORDER BY name")
 
 
 @pytest.mark.parametrize("command", ["serve", "migrate"])
@@ -58,7 +27,7 @@ def test_a_failed_migration_leaves_the_state_of_before(tmp_path: Path, command: 
         done = home.run("migrate", "tools_app", BEFORE)
         assert done.returncode == 0, done.stderr
         before = state(store)
-        done = home.run(*arguments, **failing_app(tmp_path))
+        done = home.run(*arguments, **failing_app(tmp_path / "app"))
         assert done.returncode != 0
         assert "this one fails" in done.stderr
         assert state(store) == before

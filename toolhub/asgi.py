@@ -27,6 +27,8 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware  # noqa: E40
 from toolhub.pages import Pages  # noqa: E402
 from toolhub.static import StaticFiles  # noqa: E402
 from tools_app import engine  # noqa: E402
+from tools_app.admin.live import stream  # noqa: E402
+from tools_app.alerts.sender import Sender  # noqa: E402
 from tools_app.api.cors import Cors  # noqa: E402
 from tools_app.api.handler import RestHandler  # noqa: E402
 from tools_app.api.headers import SafeHeaders  # noqa: E402
@@ -57,6 +59,8 @@ def _taken_in(application: Any, most_bytes: int = settings.DATA_UPLOAD_MAX_MEMOR
 
 
 _pages = _taken_in(StaticFiles(Pages(_django)))
+_streams = stream.Streams(StaticFiles(Pages(_django)))
+_live = _taken_in(_streams)
 _rest = Cors(_taken_in(RestHandler()), settings.TOOLHUB_CORS_ORIGINS)
 _mcp = http.Http(origins=[*settings.CSRF_TRUSTED_ORIGINS, *settings.TOOLHUB_CORS_ORIGINS])
 _agents = Cors(_taken_in(_mcp, http.MAX_BODY), settings.TOOLHUB_CORS_ORIGINS)
@@ -65,6 +69,8 @@ _agents = Cors(_taken_in(_mcp, http.MAX_BODY), settings.TOOLHUB_CORS_ORIGINS)
 async def _by_address(scope: Any, receive: Any, send: Any) -> None:
     path = scope["path"]
     application = _agents if _MCP.fullmatch(path) else _rest if _REST.fullmatch(path) else _pages
+    if path == stream.PATH:
+        application = _live
     await application(scope, receive, send)
 
 
@@ -85,7 +91,10 @@ async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
 
 
 def _end_in_time() -> None:
-    """End calls when the server shuts down, so that all are answered before it cancels the remaining requests."""
+    """End calls when the server shuts down, so that all are answered before it cancels the remaining requests.
+
+    It accepts no further connections then, so new calls end by themselves.
+    """
     if threading.current_thread() is not threading.main_thread():
         return
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -104,11 +113,12 @@ def _keep_what_is_here() -> None:
 def _ending(before: Callable[[int, FrameType | None], Any], number: int, frame: FrameType | None) -> None:
     engine.end_within(BREAK_OFF_SECONDS)
     _mcp.leave()
+    _streams.leave()
     before(number, frame)
 
 
 async def _lifespan(receive: Any, send: Any) -> None:
-    keeper, watcher, scheduler = retention.Keeper(), Watcher(), Scheduler()
+    keeper, watcher, scheduler, sender = retention.Keeper(), Watcher(), Scheduler(), Sender()
     while True:
         message = await receive()
         if message["type"] == "lifespan.startup":
@@ -120,6 +130,7 @@ async def _lifespan(receive: Any, send: Any) -> None:
             keeper.start()
             watcher.start()
             scheduler.start()
+            sender.start()
             await _mcp.start()
             _keep_what_is_here()
             await send({"type": "lifespan.startup.complete"})
@@ -127,6 +138,7 @@ async def _lifespan(receive: Any, send: Any) -> None:
             await asyncio.to_thread(keeper.stop)
             await asyncio.to_thread(watcher.stop)
             await asyncio.to_thread(scheduler.stop)
+            await asyncio.to_thread(sender.stop)
             await _mcp.stop()
             await hub.current().aclose()
             await send({"type": "lifespan.shutdown.complete"})

@@ -9,6 +9,7 @@ import os
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
@@ -93,7 +94,10 @@ LANGUAGE_COOKIE_SAMESITE = "Lax"
 HOST: str = env("HOST")
 PORT: int = env("PORT")
 ALLOWED_HOSTS: list[str] = env("ALLOWED_HOSTS")
-CSRF_TRUSTED_ORIGINS: list[str] = env("CSRF_TRUSTED_ORIGINS")
+# Behind a proxy, this address is all that says how browsers reach the hub.
+_public = urlsplit(env("TOOLHUB_PUBLIC_URL"))
+_own_origins = [f"{_public.scheme}://{_public.netloc}"] if _public.netloc else []
+CSRF_TRUSTED_ORIGINS: list[str] = [*env("CSRF_TRUSTED_ORIGINS"), *_own_origins]
 TOOLHUB_HTTPS: bool = env("TOOLHUB_HTTPS")
 TOOLHUB_TRUSTED_PROXIES: list[str] = env("TOOLHUB_TRUSTED_PROXIES")
 TOOLHUB_BODY_SECONDS: float = env("TOOLHUB_BODY_SECONDS")
@@ -127,6 +131,24 @@ TOOLHUB_ADMIN_PASSWORD: str = env("TOOLHUB_ADMIN_PASSWORD")
 TOOLHUB_LOGIN_FAILURES: int = env("TOOLHUB_LOGIN_FAILURES")
 TOOLHUB_LOGIN_SECONDS: int = env("TOOLHUB_LOGIN_SECONDS")
 TOOLHUB_SESSION_SECONDS: int = env("TOOLHUB_SESSION_SECONDS")
+_mail: dict[str, Any] | None = env("EMAIL_URL")
+# Whether it is set; its parts are Django's settings.
+EMAIL_URL = _mail is not None
+globals().update(_mail or {"EMAIL_HOST": ""})
+EMAIL_TIMEOUT = 10
+TOOLHUB_SSO_ISSUER: str = env("TOOLHUB_SSO_ISSUER")
+TOOLHUB_SSO_CLIENT_ID: str = env("TOOLHUB_SSO_CLIENT_ID")
+TOOLHUB_SSO_CLIENT_SECRET: str = env("TOOLHUB_SSO_CLIENT_SECRET")
+TOOLHUB_SSO_ROLES: list[str] = env("TOOLHUB_SSO_ROLES")
+TOOLHUB_SSO_GROUPS_CLAIM: str = env("TOOLHUB_SSO_GROUPS_CLAIM")
+TOOLHUB_PASSWORD_SIGN_IN: bool = env("TOOLHUB_PASSWORD_SIGN_IN")
+if TOOLHUB_SSO_ISSUER:
+    env.require("TOOLHUB_SSO_CLIENT_ID", TOOLHUB_SSO_CLIENT_ID, bool, "the id of this hub at TOOLHUB_SSO_ISSUER")
+    env.require("TOOLHUB_SSO_ROLES", TOOLHUB_SSO_ROLES, bool, "GROUP=ROLE, without which no person has access")
+elif TOOLHUB_SSO_CLIENT_ID or TOOLHUB_SSO_CLIENT_SECRET or TOOLHUB_SSO_ROLES:
+    env.require("TOOLHUB_SSO_ISSUER", "", bool, "the provider of the other TOOLHUB_SSO settings")
+elif not TOOLHUB_PASSWORD_SIGN_IN:
+    env.require("TOOLHUB_PASSWORD_SIGN_IN", "false", lambda _: False, "true, as there is no TOOLHUB_SSO_ISSUER")
 TOOLHUB_BACKUP_PASSPHRASE: str = env("TOOLHUB_BACKUP_PASSPHRASE")
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
 # The operations of an OpenAPI document have a field each.
@@ -147,7 +169,12 @@ AGENT_APPS = ["tools_app", "django.contrib.auth", "django.contrib.contenttypes"]
 BROWSER_APPS = [
     "unfold",
     "axes",
+    "allauth",
+    "allauth.account",
+    "allauth.socialaccount",
+    "allauth.mfa",
     "django.contrib.admin",
+    "toolhub.second_factor",  # after the admin, from which it removes pages of allauth
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
@@ -158,7 +185,7 @@ INSTALLED_APPS = [*([] if FOR_AGENTS_ONLY else BROWSER_APPS), *AGENT_APPS, *env(
 if not env("TOOLHUB_APPS"):  # Their pages may show any icon of the theme.
     UNFOLD["STYLES"] = [icons]
 
-ROOT_URLCONF = "toolhub.urls"
+ROOT_URLCONF = "toolhub.no_urls" if FOR_AGENTS_ONLY else "toolhub.urls"
 DEFAULT_EXCEPTION_REPORTER = "toolhub.error_pages.Report"
 ASGI_APPLICATION = "toolhub.asgi.application"
 MIDDLEWARE = [
@@ -171,8 +198,10 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
+    "toolhub.sessions.FollowedSessions",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "toolhub.signing_in.SlowedDown",
+    "allauth.account.middleware.AccountMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
 TEMPLATES = [
@@ -196,10 +225,27 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
-AUTHENTICATION_BACKENDS = [
-    *([] if FOR_AGENTS_ONLY else ["axes.backends.AxesStandaloneBackend"]),
-    "django.contrib.auth.backends.ModelBackend",
+# Each can refuse a sign-in; none signs in.
+SIGN_IN_CHECKS = [
+    "axes.backends.AxesStandaloneBackend",
+    "toolhub.signing_in.PasswordsOfLocalUsers",
+    "toolhub.sign_in_form.DeactivatedUsers",
 ]
+AUTHENTICATION_BACKENDS = [
+    *([] if FOR_AGENTS_ONLY else SIGN_IN_CHECKS),
+    "django.contrib.auth.backends.ModelBackend",
+    # Sessions end when the backend that began them is not in this list any more.
+    *([] if FOR_AGENTS_ONLY else ["toolhub.break_glass.Backend"]),
+    *(["toolhub.sso.people.Backend"] if TOOLHUB_SSO_ISSUER and not FOR_AGENTS_ONLY else []),
+]
+# allauth has no pages here: `toolhub.sso` uses its provider and its table of accounts (decision 74).
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
+SOCIALACCOUNT_STORE_TOKENS = False
+MFA_ADAPTER = "toolhub.second_factor.adapter.Adapter"
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_RECOVERY_CODE_DIGITS = 10
 # A name is locked per address, so that an attacker elsewhere cannot lock out the user.
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_FAILURE_LIMIT = TOOLHUB_LOGIN_FAILURES

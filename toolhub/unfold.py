@@ -28,6 +28,7 @@ SECTIONS: Final = (
         _("Activity"),
         (
             (_("Approvals"), "approval", "tools_app_approval_changelist", actions.APPROVALS_READ),
+            (_("Alerts"), "inbox", "tools_app_alert_changelist", actions.ALERTS_READ),
             (_("Calls"), "swap_horiz", "tools_app_call_changelist", actions.CALLS_READ),
             (_("Issues"), "error", "tools_app_errorgroup_changelist", actions.ERRORS_READ),
             (_("Error events"), "list_alt", "tools_app_errorlog_changelist", actions.ERROR_EVENTS_READ),
@@ -39,8 +40,10 @@ SECTIONS: Final = (
         (
             (_("Toolsets"), "checklist", "tools_app_toolset_changelist", actions.TOOLSETS_READ),
             (_("API keys"), "key", "tools_app_apikey_changelist", actions.KEYS_READ),
+            (_("Alert rules"), "filter_list", "tools_app_alertrule_changelist", actions.ALERT_RULES_READ),
             (_("Users"), "person", "auth_user_changelist", actions.USERS_READ),
             (_("Groups"), "groups", "auth_group_changelist", actions.GROUPS_READ),
+            (_("Data"), "database", "tools_app_process_data", actions.DATA_READ),
             (_("Settings in force"), "tune", "tools_app_process_settings", actions.SETTINGS_READ),
         ),
     ),
@@ -51,15 +54,26 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     """The sidebar of this user. Built per request: settings are loaded before the URLs exist."""
     from django.urls import reverse
 
+    from tools_app.admin.alerts import open_count
     from tools_app.admin.approvals import pending_count
 
-    badges = {"tools_app_approval_changelist": pending_count(request) or None}
+    # With the topic that they follow.
+    badges = {
+        "tools_app_approval_changelist": ("approvals", pending_count(request) or None),
+        "tools_app_alert_changelist": ("alerts", open_count(request) or None),
+    }
     return [
         {
             "title": section,
             "separator": bool(section),
             "items": [
-                {"title": title, "icon": icon, "link": reverse(f"admin:{view}"), "badge": badges.get(view)}
+                {
+                    "title": title,
+                    "icon": icon,
+                    "link": reverse(f"admin:{view}"),
+                    "follows": badges.get(view, ("", None))[0],
+                    "badge": badges.get(view, ("", None))[1],
+                }
                 for title, icon, view, reading in pages
                 if reading is None or reading.permits(request.user)
             ],
@@ -89,6 +103,7 @@ UNFOLD: Final[dict[str, Any]] = {
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": favicon}],
     # `/` answers programs, not people.
     "SITE_URL": None,
+    "LOGIN": {"form": "toolhub.sign_in_form.SignInForm"},
     # Every page shows its own audit trail.
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,

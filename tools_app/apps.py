@@ -9,7 +9,7 @@ from django.apps import AppConfig, apps
 from django.db import connections
 from django.db.models.signals import post_migrate, pre_migrate
 
-from tools_app.base import conf, ports
+from tools_app.base import conf, hub, ports
 from tools_app.base.setting_table import DEFAULTS
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class ToolsAppConfig(AppConfig):
         ports.code.connect(_code)
         ports.upstreams.connect(_upstreams)
         ports.clients.connect(_clients)
+        ports.shelf.connect(_shelf)
         ports.finder.connect(_finder)
         ports.note_use.connect(_note_use)
         pre_migrate.connect(_before_migrate, sender=self)
@@ -49,6 +50,12 @@ def _clients() -> ports.Clients:
     from tools_app.catalog.clients import Clients
 
     return Clients()
+
+
+def _shelf() -> ports.Shelf:
+    from tools_app.shelf.fitting import Shelf
+
+    return hub.part(Shelf)
 
 
 def _finder() -> Callable[[Caller], ports.ToolFinder]:

@@ -14,13 +14,17 @@ from django.test import Client
 from django.utils import timezone
 
 from tools_app.base.secrets import encrypted
+from tools_app.catalog import catalog
+from tools_app.engine.approvals import digest_of
 from tools_app.journal import rows
-from tools_app.models import Agent, Approval, Call, ErrorGroup, ErrorLog, Process
+from tools_app.models import Agent, Approval, BrowserSession, Call, ErrorGroup, ErrorLog, Process, StandingApproval
+from tools_app.models.approvals import sealed
 from tools_app.sources import sync
 
 VIEWS = (
     "view_approval",
     "view_definition",
+    "view_standingapproval",
     "view_stop",
     "view_toolrecord",
     "view_call",
@@ -156,6 +160,42 @@ def approval(tool: str = "echo", **given: Any) -> Approval:
         "expires_at": now + timedelta(minutes=15),
     }
     return Approval.objects.create(**values | given)
+
+
+def current_approval(tool: str = "echo", **given: Any) -> Approval:
+    """The same of the tool as it is now, so that calls like it can be approved in advance."""
+    entry = catalog.current().find(tool)
+    assert entry is not None
+    made = approval(tool, definition_hash=entry.definition_hash, **given)
+    made.request_hash = digest_of(made, made.call_arguments(), entry.identity)
+    made.save()
+    return made
+
+
+def browser_session(user: User, **values: Any) -> BrowserSession:
+    """Recorded as if a browser had used it just now."""
+    now = timezone.now()
+    fields = {"session_key": secrets.token_hex(16), "caller_id": f"user:{user.pk}", "started_at": now, "seen_at": now}
+    return BrowserSession.objects.create(user=user, **fields | values)
+
+
+def standing_approval(tool: str = "echo", schema: dict[str, Any] | None = None, **given: Any) -> StandingApproval:
+    now = timezone.now()
+    schema = schema or {"type": "object", "properties": {"message": {"const": "hi"}}}
+    values = {
+        "id": secrets.token_hex(16),
+        "tool_name": tool,
+        "definition_hash": "d" * 64,
+        "caller_kind": "key",
+        "caller_id": "key:1",
+        "caller_name": "agent",
+        "constraint": sealed(json.dumps(schema).encode()),
+        "uses": 3,
+        "created_at": now,
+        "created_by": "user:operator",
+        "expires_at": now + timedelta(hours=1),
+    }
+    return StandingApproval.objects.create(**values | given)
 
 
 def process(**given: Any) -> Process:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.utils import timezone
 
-from tests.admin.conftest import agent, approval, days_ago
+from tests.admin.conftest import agent, approval, current_approval, days_ago, standing_approval
 from tests.admin.pages import Page, page, sent
 from tests.support.tools import Hub
 from tools_app import governance
 from tools_app.catalog import catalog
-from tools_app.engine import shelf
-from tools_app.models import ApiKey, Approval, AuditEntry, Definition, Stop, ToolRecord
+from tools_app.models import ApiKey, Approval, AuditEntry, Definition, StandingApproval, Stop, ToolRecord
 from tools_app.sdk.context import Caller
 from tools_app.sdk.prompt import prompt
+from tools_app.shelf import storage
 
 pytestmark = pytest.mark.django_db
 
@@ -120,7 +121,7 @@ def test_an_approval_shows_all_that_would_run(tools: None, operator: Client, giv
 def test_an_approval_shows_the_kept_answers_that_its_arguments_name(tools: None, operator: Client) -> None:
     caller = Caller("key", "key:1", "agent")
     content = json.dumps({"command": COMMAND, "password": "hunter2"}).encode()
-    kept = shelf.keep(content, is_text=False, caller=caller, tool="echo", call_id="", seconds=60)
+    kept = storage.keep(content, is_text=False, caller=caller, tool="echo", call_id="", seconds=60)
     shown = page(operator, f"{APPROVALS}{approval(gives={'restore': kept.pk}).pk}/change/")
     [arguments] = [element.text for element in shown.all("pre")]
     assert f"{kept.pk}:" in arguments
@@ -415,5 +416,233 @@ def test_a_tool_is_made_to_ask_on_its_page(tools: None, operator: Client) -> Non
 
 
 def test_a_key_is_made_to_ask(tools: None, chief: Client) -> None:
-    sent(chief, "/admin/tools_app/apikey/add/", name="agent", scopes=["tools:execute"], kinds="all", asks="writes")
+    sent(
+        chief,
+        "/admin/tools_app/apikey/add/",
+        name="agent",
+        scopes=["tools:execute"],
+        kinds="all",
+        tools="all",
+        asks="writes",
+    )
     assert ApiKey.objects.get().asks == "writes"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_operator_begins_maintenance_with_a_reason_and_every_page_says_so(
+    tools: None, operator: Client, viewer: Client
+) -> None:
+    asked = sent(operator, f"{STOPS}switch/", kind="writes", name="", wanted="stop", reason="")
+    assert "Refuses calls of tools that write" in asked.text
+    assert "callable tools" in asked.text
+    assert "required" in asked.one("input", name="reason").attributes
+    form = {"kind": "writes", "name": "", "wanted": "stop", "confirmed": "1", "seconds": "1800"}
+    again = sent(operator, f"{STOPS}switch/", **form, reason=" ")
+    assert "A reason is required for maintenance" in again.messages[0]
+    assert not Stop.objects.exists()
+    told = sent(operator, f"{STOPS}switch/", **form, reason="<i>moving</i>")
+    assert "Maintenance has begun." in told.messages[0]
+    begun = Stop.objects.get()
+    assert begun.until is not None
+    assert begun.until - begun.since == timedelta(minutes=30)
+    assert "already in maintenance" in sent(operator, f"{STOPS}switch/", **form, reason="more").messages[0]
+    for address in ("/admin/", STOPS, "/admin/tools_app/toolrecord/"):
+        shown = page(viewer, address)
+        assert "The hub is in maintenance." in shown.text, address
+        assert "<i>moving</i>" in shown.text, "escaped"
+        assert f"{timezone.localtime(begun.until):%Y-%m-%d %H:%M}" in shown.text, address
+    assert "Maintenance: the hub is in maintenance since" in page(viewer, "/admin/").text
+    assert viewer.post(f"{STOPS}switch/", {"kind": "writes", "name": "", "wanted": "resume"}).status_code == 403
+    ended = sent(operator, f"{STOPS}switch/", kind="writes", name="", wanted="resume")
+    assert "Maintenance has ended." in ended.messages[0]
+    assert "The hub is in maintenance." not in page(viewer, "/admin/").text
+
+
+def test_refuses_a_duration_that_the_form_does_not_offer(operator: Client) -> None:
+    form = {"kind": "writes", "wanted": "stop", "confirmed": "1", "reason": "moving", "seconds": "1"}
+    assert operator.post(f"{STOPS}switch/", form).status_code == 400
+
+
+# ---- the list of calls that wait
+
+
+def decided_in_row(client: Client, made: Approval, decision: str) -> Page:
+    """Press the button of a row: it sends the form that it names, to the address that it names."""
+    shown = page(client, APPROVALS)
+    [button] = [
+        one for one in shown.all("button", value=decision) if one.attributes.get("formaction", "").find(made.pk) > 0
+    ]
+    assert button["form"] == "decide"
+    return sent(client, button["formaction"], decision=button["value"], back="list")
+
+
+def test_who_sees_arguments_in_the_list_leaves_an_entry(tools: None, operator: Client, viewer: Client) -> None:
+    made = [approval(gives={"message": f"number {number}"}) for number in range(2)]
+    page(viewer, APPROVALS)
+    assert not AuditEntry.objects.filter(action="payload.read").exists()
+    for _ in range(2):
+        assert "number 1" in page(operator, APPROVALS).text
+    entries = AuditEntry.objects.filter(action="payload.read", actor="user:operator")
+    assert sorted(entries.values_list("subject", flat=True)) == sorted(f"approval:{one.pk}" for one in made)
+
+
+def test_a_row_shows_all_arguments_and_decides(tools: None, operator: Client) -> None:
+    first = approval(gives={"message": "m" * 1_000 + COMMAND, "password": "hunter2"})
+    second = approval("calculate")
+    shown = page(operator, APPROVALS)
+    assert COMMAND in shown.text
+    assert "hunter2" not in shown.html
+    assert "1 secret is masked." in shown.text
+    assert "may run this call of echo once" in decided_in_row(operator, first, "approve").messages[0]
+    decided_in_row(operator, second, "refuse")
+    assert [Approval.objects.get(pk=one.pk).state for one in (first, second)] == ["approved", "refused"]
+    assert not page(operator, APPROVALS, state="all").all("button", value="approve")
+
+
+def test_arguments_that_a_row_does_not_show_are_not_approved_from_the_list(tools: None, operator: Client) -> None:
+    large, small = approval(gives={"text": "x" * 5_000 + COMMAND}), approval("calculate")
+    shown = page(operator, APPROVALS)
+    assert "not all is shown: open the call" in shown.text
+    assert len(shown.all("button", value="approve")) == 1
+    assert len(shown.all("button", value="refuse")) == 2
+    told = sent(operator, APPROVALS, action="approve_selected", _selected_action=[large.pk, small.pk])
+    assert "does not show all arguments: echo." in told.messages[0]
+    assert "1 call approved." in told.messages[1]
+    assert [Approval.objects.get(pk=one.pk).state for one in (large, small)] == ["pending", "approved"]
+    sent(operator, APPROVALS, action="refuse_selected", _selected_action=[large.pk])
+    assert Approval.objects.get(pk=large.pk).state == "refused"
+
+
+def test_of_several_decisions_each_is_made_and_failures_are_named(tools: None, operator: Client, settings: Any) -> None:
+    settings.TOOLHUB_TWO_PERSON_RULE = True
+    own = approval("calculate", caller_kind="user", caller_id="user:1", caller_name="operator")
+    other = approval("echo")
+    [row] = [row.text for row in page(operator, APPROVALS).all("tr") if "calculate" in row.text]
+    assert "your own" in row
+    told = sent(operator, APPROVALS, action="approve_selected", _selected_action=[own.pk, other.pk])
+    assert sorted(told.messages)[0] == "1 call approved."
+    assert any(
+        message.startswith("calculate: Permission denied: this hub has the two-person") for message in told.messages
+    )
+    assert AuditEntry.objects.filter(action="call.approve").count() == 1
+    assert Approval.objects.get(pk=own.pk).state == "pending"
+
+
+def test_only_selected_calls_of_the_page_are_decided(tools: None, operator: Client) -> None:
+    first, second = approval(), approval("calculate")
+    sent(operator, APPROVALS, action="approve_selected", _selected_action=[first.pk], select_across="1")
+    assert Approval.objects.get(pk=second.pk).state == "pending"
+
+
+def test_a_row_says_how_long_it_can_still_be_decided(tools: None, operator: Client) -> None:
+    approval("echo", expires_at=timezone.now() + timedelta(minutes=12, seconds=30))
+    approval("calculate", expires_at=timezone.now() + timedelta(seconds=90))
+    shown = page(operator, APPROVALS)
+    assert "in 12 minutes" in " ".join(shown.text.split())
+    assert [" ".join(one.text.split()) for one in shown.all("span", class_="hub-warn") if "in " in one.text] == [
+        "in 1 minute"
+    ]
+
+
+def test_a_viewer_decides_nothing_in_the_list(tools: None, viewer: Client) -> None:
+    made = approval(gives={"message": "for few eyes"})
+    shown = page(viewer, APPROVALS)
+    assert not shown.all("button", name="decision")
+    assert "for few eyes" not in shown.html
+    sent(viewer, APPROVALS, action="approve_selected", _selected_action=[made.pk])
+    assert Approval.objects.get().state == "pending"
+
+
+# ---- standing approvals
+
+STANDING = "/admin/tools_app/standingapproval/"
+
+
+def test_calls_like_one_are_approved_in_advance_after_a_sentence_that_says_which(tools: None, operator: Client) -> None:
+    made = current_approval("calculate", gives={"operation": "add", "a": 2, "b": 3})
+    shown = page(operator, f"{APPROVALS}{made.pk}/change/")
+    assert [one["name"] for one in shown.all("select") if one["name"].startswith("how")] == ["how0", "how1", "how2"]
+    assert [one["name"] for one in shown.all("input") if one["name"].startswith("minimum")] == ["minimum1", "minimum2"]
+    terms = {
+        "how0": "enum",
+        "values0": "add\r\n subtract ",
+        "how1": "range",
+        "minimum1": "1",
+        "maximum1": "9.5",
+        "how2": "any",
+        "uses": "5",
+        "seconds": "3600",
+        "reason": "nightly",
+    }
+    asked = sent(operator, f"{APPROVALS}{made.pk}/standing/", **terms)
+    text = " ".join(asked.text.split())
+    assert "Covers 5 calls of calculate by agent (key), until " in text
+    assert 'operation is one of: "add", "subtract"; a is from 1 to 9.5; b is any value.' in text
+    assert not StandingApproval.objects.exists()
+    form = {one["name"]: one.attributes.get("value", "") for one in asked.all("input") if "name" in one.attributes}
+    granted = sent(operator, f"{APPROVALS}{made.pk}/standing/", **form)
+    assert "Granted." in granted.messages[0]
+    standing = StandingApproval.objects.get()
+    assert (standing.uses, standing.reason, standing.created_by) == (5, "nightly", "user:operator")
+    assert standing.covers({"operation": "subtract", "a": 9, "b": "x"})
+    assert not standing.covers({"operation": "multiply", "a": 9, "b": 3})
+    assert AuditEntry.objects.get(action="standing.grant").reason == "nightly"
+
+
+@pytest.mark.parametrize(
+    ("terms", "message"),
+    [
+        ({"uses": "0"}, "1 to 1,000 calls"),
+        ({"seconds": "never"}, "A minute to 90 days"),
+        ({"how1": "range"}, "minimum and maximum"),
+        ({"how1": "enum", "values1": "two"}, "this is not a value in JSON"),
+        ({"how1": "range", "minimum1": "5"}, "not within these limits"),
+    ],
+)
+def test_terms_without_sense_are_refused_with_a_message(
+    tools: None, operator: Client, terms: dict[str, str], message: str
+) -> None:
+    made = current_approval("calculate", gives={"operation": "add", "a": 2, "b": 3})
+    for confirmed in ({}, {"confirmed": "1"}):
+        all_terms = {"uses": "5", "seconds": "3600"} | terms | confirmed
+        told = sent(operator, f"{APPROVALS}{made.pk}/standing/", **all_terms)
+        assert message in told.messages[0]
+    assert not StandingApproval.objects.exists()
+
+
+def test_a_standing_approval_shows_what_it_covers_and_is_revoked(tools: None, operator: Client) -> None:
+    assert "No standing approvals" in page(operator, STANDING).text
+    schema = {"properties": {"message": {"const": "<b>hi\u202e</b>"}, "password": {"const": "hunter2"}}}
+    made = standing_approval(schema=schema)
+    approval("echo", state="used", standing_id=made.pk)
+    approval("calculate", state="used")
+    for address in (STANDING, f"{STANDING}{made.pk}/change/"):
+        shown = page(operator, address)
+        assert r"&lt;b&gt;hi\u202e&lt;/b&gt;" in shown.html
+        assert "hunter2" not in shown.html
+        assert "void: the tool or its address has changed" in shown.text
+    [calls] = [link for link in shown.all("a") if link.text.strip() == "Calls that used it"]
+    used = page(operator, calls["href"])
+    assert [name.text.strip() for name in used.all("a", class_="hub-name")] == ["echo"]
+    told = sent(operator, f"{STANDING}{made.pk}/revoke/", reason="enough")
+    assert "Revoked." in told.messages[0]
+    assert "not active any more" in sent(operator, f"{STANDING}{made.pk}/revoke/").messages[0]
+    assert AuditEntry.objects.get(action="standing.revoke").reason == "enough"
+    assert "revoked" in page(operator, STANDING, state="revoked").text
+    assert not page(operator, STANDING, state="void").all("a", class_="hub-name")
+
+
+def test_the_page_of_a_standing_approval_shows_whole_values(tools: None, operator: Client) -> None:
+    made = standing_approval(schema={"properties": {"message": {"const": "x" * 1_000 + COMMAND}}})
+    assert COMMAND in page(operator, f"{STANDING}{made.pk}/change/").text
+    assert COMMAND not in page(operator, STANDING).text
+
+
+def test_a_viewer_sees_standing_approvals_without_arguments_and_buttons(tools: None, viewer: Client) -> None:
+    made = standing_approval(schema={"properties": {"message": {"const": "for few eyes"}}})
+    pending = approval()
+    for address in (STANDING, f"{STANDING}{made.pk}/change/", f"{APPROVALS}{pending.pk}/change/"):
+        shown = page(viewer, address)
+        assert "for few eyes" not in shown.html
+        assert not [form for form in shown.all("form") if "/revoke/" in form.attributes.get("action", "")]
+        assert not shown.all("select", name="how0")

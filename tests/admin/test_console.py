@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.test.utils import override_settings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -315,6 +316,30 @@ def test_the_page_of_a_call_leads_here_and_that_it_was_read_is_on_record(
 
     some = browser("sam", "view_toolrecord", "view_call", "view_payload")
     assert address not in page(some, f"/admin/tools_app/call/{made.pk}/change/").addresses
+
+
+@pytest.mark.parametrize("two_person_rule", [False, True])
+def test_what_requires_approval_says_so_before_and_leads_to_the_decision(hub: Hub, two_person_rule: bool) -> None:
+    adding = Programmable("adding", hints=ADDING)
+    hub.add(adding.tool)
+    decider = browser("dora", "view_toolrecord", "change_toolrecord", "view_approval", "change_approval")
+    assert "Requires approval" not in page(decider, at("adding")).text
+    governance.set_ask("adding", True, actor=governance.trusted("test"))
+    assert "Requires approval: Run requests it" in page(decider, at("adding")).text
+    with override_settings(TOOLHUB_TWO_PERSON_RULE=two_person_rule):
+        shown = sent(decider, at("adding"), **confirmation(sent(decider, at("adding"), **fields(value="3"))))
+    address = f"/admin/tools_app/approval/{Approval.objects.get().pk}/change/"
+    buttons = [one["href"] for one in shown.all("a", class_="hub-button")]
+    assert (address in buttons) is not two_person_rule
+    assert ("this hub has the two-person rule" in shown.text) is two_person_rule
+
+
+def test_who_may_not_decide_is_not_led_there(operator: Client, hub: Hub) -> None:
+    hub.add(Programmable("adding", hints=ADDING).tool)
+    governance.set_ask("adding", True, actor=governance.trusted("test"))
+    shown = sent(operator, at("adding"), **confirmation(sent(operator, at("adding"), **fields(value="3"))))
+    assert "APPROVAL_REQUIRED" in shown.text
+    assert "Review and approve" not in shown.text
 
 
 def test_a_call_that_waits_for_approval_is_sent_again_and_runs_once(operator: Client, hub: Hub) -> None:

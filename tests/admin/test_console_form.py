@@ -179,7 +179,10 @@ def test_the_fields_without_which_there_is_no_call_come_first() -> None:
     assert isinstance(shown, form.ArgumentsForm)
     assert [line.row.path for line in shown.lines()] == ["project", "limit", "note"]
     # Each still stands beside what is said of it.
-    assert all(line.field.field.widget.attrs["aria-describedby"] == line.help_id for line in shown.lines())
+    assert all(
+        line.field is not None and line.field.field.widget.attrs["aria-describedby"] == line.help_id
+        for line in shown.lines()
+    )
     again = form.form_for(schema, {"project": "shop"}, again=frozenset({"note"}))
     assert isinstance(again, form.ArgumentsForm)
     assert [line.row.path for line in again.lines()] == ["project", "note", "limit"]

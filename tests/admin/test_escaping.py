@@ -156,7 +156,14 @@ def test_no_message_turns_a_name_into_markup(poisoned: None, chief: Client) -> N
         assert shown.messages[0].startswith(" ".join(tool.name.split()))
     for payload in PAYLOADS:
         shown = harmless(
-            sent(chief, "/admin/tools_app/apikey/add/", name=f"new {payload}", scopes=["tools:list"], kinds="all")
+            sent(
+                chief,
+                "/admin/tools_app/apikey/add/",
+                name=f"new {payload}",
+                scopes=["tools:list"],
+                kinds="all",
+                tools="all",
+            )
         )
         assert "able to see it again" in shown.text
     for toolset in Toolset.objects.all():

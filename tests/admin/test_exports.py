@@ -14,6 +14,7 @@ from django.test import AsyncClient
 from django.utils import timezone
 
 from tests.admin.conftest import VIEWS, call, error_group, failed_call
+from tools_app import governance
 from tools_app.admin import exports
 from tools_app.admin.exports import safe_cell
 from tools_app.base import database
@@ -153,3 +154,32 @@ async def test_what_cannot_be_is_refused() -> None:
     for query, status in (("state=all", 400), ("started_at__gte=never", 400), ("tool=%00", 302)):
         assert (await client.get(f"{CALLS}?{query}")).status_code == status, query
     assert (await client.get("/admin/tools_app/process/export/")).status_code in (302, 404)
+
+
+async def test_what_is_recorded_of_a_key_is_exported_from_its_page() -> None:
+    client = await database.run(lambda: auditor("view_apikey", "view_payload"))
+    key = await database.run(lambda: governance.create_key("alice", actor=governance.trusted("test"))[0])
+    await made(caller_id=f"key:{key.pk}", arguments='{"message": "hello"}')
+    await made(caller_id="key:99", arguments='{"message": "other"}')
+    address = f"/admin/tools_app/apikey/{key.pk}/"
+    shown: Any = await client.get(f"{address}change/")
+    assert "Export records" in shown.content.decode()
+    response: Any = await client.post(f"{address}export/", {"reason": "it leaked"})
+    assert f'filename="key-{key.prefix}-' in response.headers["Content-Disposition"]
+    text = b"".join([part async for part in response.streaming_content]).decode()
+    head, *own, last = map(json.loads, text.splitlines())
+    assert head["export"]["key"]["name"] == "alice"
+    assert [one["arguments"] for one in own if one["kind"] == "calls"] == ['{"message": "hello"}']
+    assert last["complete"] is True
+    entry = await AuditEntry.objects.aget(action="caller.export")
+    assert (entry.actor, entry.subject, entry.reason) == ("user:auditor", f"key:{key.pk}", "it leaked")
+
+
+async def test_exporting_a_key_needs_the_permission_to_see_keys() -> None:
+    user = await database.run(lambda: User.objects.create_user("nosy", is_staff=True))
+    client = AsyncClient()
+    await database.run(lambda: client.force_login(user))
+    key = await database.run(lambda: governance.create_key("alice", actor=governance.trusted("test"))[0])
+    response: Any = await client.post(f"/admin/tools_app/apikey/{key.pk}/export/")
+    assert response.status_code == 403
+    assert not await AuditEntry.objects.filter(action="caller.export").aexists()

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import OperationalError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -193,7 +194,7 @@ def test_no_list_counts_further_than_its_bound(viewer: Client, monkeypatch: pyte
     counts = [query["sql"] for query in captured if "COUNT(" in query["sql"]]
     assert len(counts) == 1
     assert "LIMIT 121" in counts[0]
-    assert len(captured) <= 8
+    assert len(captured) <= 9
     assert "Page 1 of 3 · the newest 120" in shown.text
     last = page(viewer, f"{address}{'&' if '?' in address else '?'}p=3")
     assert len(rows(last)) == 20
@@ -283,6 +284,25 @@ def test_what_was_sent_and_answered_needs_a_permission_of_its_own(viewer: Client
     assert '{"salary": 4321}' in shown.text
     assert '{"taxes": 1234}' in shown.text
     assert "hidden:" not in shown.text
+
+
+def test_operators_see_payloads_where_a_setting_says_so_and_each_reading_is_noted(tools: None, settings: Any) -> None:
+    made = call("calculate", arguments='{"salary": 4321}', result='{"taxes": 1234}')
+    address, clients = f"{CALLS}{made.pk}/change/", {}
+    for role in ("viewer", "operator"):
+        user = User.objects.create_user(f"a-{role}")
+        governance.set_role(user, role, actor=governance.trusted("test"))
+        clients[role] = Client()
+        clients[role].force_login(user)
+    assert "4321" not in page(clients["operator"], address).html
+    settings.TOOLHUB_OPERATORS_SEE_PAYLOADS = True
+    shown = page(clients["operator"], address)
+    assert '{"salary": 4321}' in shown.text
+    assert '{"taxes": 1234}' in shown.text
+    assert "4321" not in page(clients["viewer"], address).html
+    entry = AuditEntry.objects.get(action="payload.read")
+    assert (entry.actor, entry.subject) == ("user:a-operator", f"call:{made.pk}")
+    assert clients["operator"].get(f"{CALLS}export/", {"format": "json", "payloads": "1"}).status_code == 403
 
 
 # ---- what the fields above a list ask for
@@ -397,7 +417,7 @@ def test_a_payload_is_not_shown_where_that_cannot_be_recorded(db: None, monkeypa
         raise OperationalError("database is locked")
 
     made = call("echo", arguments='{"salary": 4321}')
-    monkeypatch.setattr("tools_app.governance.actors.note_all", fail)
+    monkeypatch.setattr("tools_app.governance.payloads.note_all", fail)
     shown = page(browser("reader", *VIEWS, "view_payload"), f"{CALLS}{made.pk}/change/")
     assert "4321" not in shown.html
     assert "your access cannot be logged right now" in shown.text

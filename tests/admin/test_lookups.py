@@ -12,6 +12,7 @@ from django.contrib.admin.exceptions import DisallowedModelAdminLookup, Disallow
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.auth.models import Group, User
 from django.contrib.messages.storage.cookie import CookieStorage
+from django.contrib.sessions.backends.db import SessionStore
 from django.db.models import Model
 from django.http import HttpRequest
 from django.test import Client, RequestFactory
@@ -75,6 +76,7 @@ def address(model: type[Model]) -> str:
 def asking(user: User, model: type[Model], query: dict[str, str] | None = None) -> HttpRequest:
     request = RequestFactory().get(address(model), query or {})
     request.user = user
+    request.session = SessionStore()
     request._messages = CookieStorage(request)  # type: ignore[attr-defined]  # where a list says what is wrong
     return request
 

@@ -66,11 +66,11 @@ def test_secrets_are_masked(chief: Client, settings: Any) -> None:
 
 
 def test_it_can_be_searched_by_name_value_and_description(chief: Client, settings: Any) -> None:
-    settings.TOOLHUB_RETRIES = 3
+    settings.TOOLHUB_BACKUP_KEEP = 3
     assert rows(page(chief, SETTINGS_PAGE, q="keep_calls")).keys() == {"TOOLHUB_KEEP_CALLS", "TOOLHUB_KEEP_CALLS_DAYS"}
     assert rows(page(chief, SETTINGS_PAGE, q=" Session ")).keys() >= {"TOOLHUB_MCP_SESSIONS", "TOOLHUB_SESSION_SECONDS"}
     changed = rows(page(chief, SETTINGS_PAGE, values="changed"))
-    assert changed["TOOLHUB_RETRIES"].startswith("TOOLHUB_RETRIES 3 0 program default retries")
+    assert changed["TOOLHUB_BACKUP_KEEP"].startswith("TOOLHUB_BACKUP_KEEP 3 7 program number of scheduled backups")
     assert "TOOLHUB_THREADS" not in changed
     nothing = page(chief, SETTINGS_PAGE, q="<script>")
     assert "No matching settings." in nothing.text

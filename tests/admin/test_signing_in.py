@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from django.conf import settings
+from django.contrib.auth.hashers import get_hasher
 from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
+from django.db import transaction
 from django.test import Client, override_settings
 from django.urls import reverse
 
 from tests.admin.conftest import call
+from tests.admin.pages import Page
+from tools_app.governance import users
 from tools_app.models import AuditEntry
+from tools_app.models.audit import note
 
 LOGIN = "/admin/login/"
 PASSWORD = "right-and-long"
@@ -110,7 +117,6 @@ def test_nobody_learns_which_names_there_are(anna: User) -> None:
     User.objects.create_user("gone", password=PASSWORD, is_staff=True, is_active=False)
     User.objects.create_user("outsider", password=PASSWORD)
     answers = {name: sign_in("wrong", name=name) for name in ("anna", "nobody", "gone", "outsider")}
-    answers["disabled, with its password"] = sign_in(PASSWORD, name="gone")
     told = {
         (answer.status_code, page.partition('class="errornote"')[2][:400].replace(name, ""))
         for name, answer in answers.items()
@@ -119,6 +125,51 @@ def test_nobody_learns_which_names_there_are(anna: User) -> None:
     assert len(told) == 1
     for name in ("anna", "nobody"):
         assert guess(settings.TOOLHUB_LOGIN_FAILURES, name=name).status_code == 429
+
+
+def refusal(password: str, name: str) -> str:
+    answer = sign_in(password, name=name)
+    assert answer.status_code == 200
+    return " ".join(Page(answer.content.decode()).text.split())
+
+
+def test_who_knows_the_password_is_told_why_it_is_not_enough(anna: User) -> None:
+    User.objects.create_user("gone", password=PASSWORD, is_staff=True, is_active=False)
+    User.objects.create_user("outsider", password=PASSWORD)
+    assert "this user is deactivated. An administrator of this hub (role admin) can" in refusal(PASSWORD, "gone")
+    assert "this user has no role in this hub. An administrator of this hub (role admin) can" in refusal(
+        PASSWORD, "outsider"
+    )
+    for name in ("gone", "outsider", "anna", "nobody"):
+        assert "The user name or the password is wrong." in refusal("wrong", name)
+    assert not Session.objects.exists()
+
+
+def test_every_attempt_costs_one_hash_whatever_the_name(anna: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    User.objects.create_user("gone", password=PASSWORD, is_staff=True, is_active=False)
+    User.objects.create_user("outsider", password=PASSWORD)
+    hashed: list[str] = []
+    hasher = get_hasher()
+    encode = type(hasher).encode
+
+    def counted(self: Any, password: str, *args: Any, **kwargs: Any) -> str:
+        hashed.append(password)
+        return str(encode(self, password, *args, **kwargs))
+
+    monkeypatch.setattr(type(hasher), "encode", counted)
+    costs = {}
+    for name in ("anna", "nobody", "gone", "outsider"):
+        for password in ("wrong", PASSWORD):
+            hashed.clear()
+            sign_in(password, name=name)
+            costs[name, password] = len(hashed)
+    assert set(costs.values()) == {1}, costs
+
+
+def test_guessing_the_password_of_a_deactivated_user_locks_the_name(anna: User) -> None:
+    User.objects.create_user("gone", password=PASSWORD, is_staff=True, is_active=False)
+    assert guess(settings.TOOLHUB_LOGIN_FAILURES, name="gone").status_code == 429
+    assert sign_in(PASSWORD, name="gone").status_code == 429
 
 
 def test_cookies_have_names_of_their_own_and_the_session_is_not_for_scripts(anna: User) -> None:
@@ -193,3 +244,51 @@ def test_a_session_ends_with_its_password_and_with_its_person(anna: User) -> Non
     User.objects.filter(pk=anna.pk).update(is_active=False)
     assert gone.get("/admin/").status_code == 302
     assert gone.get("/v1/tools").status_code == 401
+
+
+# ---- the audit trail
+
+
+def trail(*actions: str) -> list[tuple[str, str, str, str]]:
+    entries = AuditEntry.objects.filter(action__in=actions).order_by("pk")
+    return list(entries.values_list("action", "actor", "subject", "address"))
+
+
+def test_signing_in_and_out_are_entries_with_address(anna: User) -> None:
+    client = Client(REMOTE_ADDR="192.0.2.1", HTTP_USER_AGENT="browser/1")
+    client.post(LOGIN, {"username": "anna", "password": PASSWORD})
+    client.post(reverse("admin:logout"))
+    assert trail("user.sign_in", "user.sign_out") == [
+        ("user.sign_in", "user:anna", "user:anna", "192.0.2.1"),
+        ("user.sign_out", "user:anna", "user:anna", "192.0.2.1"),
+    ]
+    entry = AuditEntry.objects.get(action="user.sign_in")
+    assert (entry.changes, entry.client) == ({"channel": [None, "admin"]}, "browser/1")
+
+
+def test_failures_are_one_entry_for_a_name_and_address(anna: User) -> None:
+    guess(settings.TOOLHUB_LOGIN_FAILURES + 5)
+    guess(1, address="192.0.2.2")
+    assert trail("user.sign_in_failed") == [
+        ("user.sign_in_failed", "hub", "user:anna", "192.0.2.1"),
+        ("user.sign_in_failed", "hub", "user:anna", "192.0.2.2"),
+    ]
+
+
+def test_names_that_no_user_has_are_not_stored(anna: User) -> None:
+    for name in ("my-secret-password", "other"):
+        guess(1, name=name)
+    assert trail("user.sign_in_failed") == [("user.sign_in_failed", "hub", "user:?", "192.0.2.1")]
+    assert "my-secret-password" not in str(list(AuditEntry.objects.values()))
+
+
+def test_failures_from_everywhere_do_not_fill_the_disk(anna: User) -> None:
+    with transaction.atomic():
+        for number in range(users.MOST_FAILURES):
+            note("user.sign_in_failed", "user:?", actor="hub", changes={"address": [None, f"198.51.100.{number}"]})
+    for number in range(5):
+        guess(1, address=f"203.0.113.{number}")
+    entries = AuditEntry.objects.filter(action="user.sign_in_failed").order_by("pk")[users.MOST_FAILURES :]
+    assert [(entry.subject, entry.changes) for entry in entries] == [
+        ("user:*", {"omitted": [None, "more than 200 within an hour"]})
+    ]

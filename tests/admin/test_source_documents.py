@@ -13,7 +13,7 @@ from django.test import Client
 from tests.admin.pages import Page, page, sent
 from tests.admin.test_sources_outside import client
 from tests.support import shop as shops
-from tests.support.shop import Shop, document
+from tests.support.shop import Shop, deviate, document
 from tools_app import governance, sources
 from tools_app.models import AuditEntry, Source, SourceDocument
 
@@ -160,11 +160,31 @@ def test_other_operations_are_selected_later(admin: Client) -> None:
     ticked = [one["value"] for one in shown.all("input", name="operation") if "checked" in one.attributes]
     assert ticked == ["GET /orders"]
     done = sent(admin, address, scope="some", operation=["GET /stock/{sku}"], reason="other")
-    assert done.messages == ["1 operation is imported from now on. 1 operation is not imported any more."]
+    assert done.messages == [
+        "1 operation is imported from now on. 1 operation is not imported any more: its calls are refused from the "
+        "next list on, and the list after it retires the tool."
+    ]
     assert AuditEntry.objects.get(action="source.select").reason == "other"
     assert sent(admin, address, scope="some", operation=["GET /stock/{sku}"]).messages == ["Nothing changed."]
     assert "Select at least one operation." in " ".join(sent(admin, address, scope="some").messages)
     assert sent(admin, address, scope="all").messages == ["4 operations are imported from now on."]
+
+
+def test_the_page_says_what_becomes_of_an_operation_that_is_not_selected_any_more(admin: Client) -> None:
+    source = imported(select=["GET /orders", "GET /stock/{sku}"])
+    who = governance.trusted("test")
+    governance.change_source("shop", enabled=True, actor=who)
+    governance.describe_source("shop", actor=who)
+    sent(admin, f"{SOURCES}{source.pk}/operations/", scope="some", operation=["GET /orders"])
+    address = f"{SOURCES}{source.pk}/change/?tools=absent"
+    governance.describe_source("shop", actor=who)
+    shown = page(admin, address).text
+    assert "shop_get_stock" in shown
+    assert "not listed any more" in shown
+    assert "Calls are refused. It is retired if the next list lacks it, too." in shown
+    governance.describe_source("shop", actor=who)
+    names = [link.text.strip() for link in page(admin, address).all("a", class_="hub-name")]
+    assert "shop_get_stock" not in names
 
 
 def test_a_document_is_replaced(admin: Client) -> None:
@@ -199,6 +219,15 @@ def test_a_changed_request_is_shown_where_it_is_approved(admin: Client) -> None:
     assert "X-Api-Key" in shown.text
 
 
+def test_answers_that_deviate_are_on_the_page_of_the_source(admin: Client) -> None:
+    address = f"{SOURCES}{imported().pk}/change/"
+    assert "deviate" not in page(admin, address).text
+    deviate(number=1_200)
+    shown = page(admin, address).text
+    assert "GET /orders : /0/id: string instead of integer" in shown
+    assert "HTTP 200, 1,200 answers, last" in shown
+
+
 def test_a_broken_document_replaces_none(admin: Client) -> None:
     address = f"{SOURCES}{imported().pk}/document/"
     assert "The document is neither JSON nor YAML" in sent(admin, address, upload=upload("{")).text
@@ -208,11 +237,23 @@ def test_the_origin_of_a_document_is_its_base_url(admin: Client) -> None:
     source = imported()
     shown = page(admin, f"{SOURCES}{source.pk}/origin/")
     assert "Base URL" in shown.text
-    for field in ("connection", "per_session", "declares", "command"):
+    for field in ("per_session", "declares", "command"):
         assert not shown.all("input", name=field) + shown.all("select", name=field), field
     done = sent(admin, f"{SOURCES}{source.pk}/origin/", location="https://other.example.org/v2", pin_defaults="on")
     assert "has a new origin" in " ".join(done.messages)
     assert Source.objects.get(name="shop").location == "https://other.example.org/v2"
+
+
+def test_a_document_is_read_with_the_connection_that_an_administrator_selects(admin: Client) -> None:
+    source = imported()
+    who = governance.trusted("test")
+    governance.create_connection("main", "shop", form="header", secret={"X-Api-Key": "s3cret-value"}, actor=who)
+    address = f"{SOURCES}{source.pk}/origin/"
+    assert "The hub reads the document with this account" in page(admin, address).text
+    sent(admin, address, location=source.location, connection="main", pin_defaults="on")
+    source.refresh_from_db()
+    assert (source.connection is not None and source.connection.name, source.epoch) == ("main", 1)
+    assert "main" in page(admin, f"{SOURCES}{source.pk}/change/").text
 
 
 def test_only_documents_have_operations(admin: Client) -> None:

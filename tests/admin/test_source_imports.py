@@ -8,11 +8,11 @@ import string
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group, User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from tests.admin.pages import Page, page, sent
+from tests.admin.test_sources_outside import PASSWORD, client
 from tools_app.admin import source_imports
 from tools_app.models import AuditEntry, Connection, Source
 
@@ -20,21 +20,11 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tools")]
 
 SOURCES = "/admin/tools_app/source/"
 IMPORT = f"{SOURCES}import/"
-PASSWORD = "correct horse battery"
 SERVERS = {
     "wiki-mcp": {"url": "https://wiki.example.com/mcp", "headers": {"Authorization": "Bearer ${WIKI_TOKEN}"}},
     "files": {"command": "npx", "args": ["files-server"], "env": {"FILES_KEY": "top-secret-key", "LEVEL": "info"}},
     "<b>shell</b>": {"command": "sh", "args": ["-c", "x"]},
 }
-
-
-def client(role: str = "", *, superuser: bool = False) -> Client:
-    user = User.objects.create_user(role or "root", password=PASSWORD, is_staff=True, is_superuser=superuser)
-    if role:
-        user.groups.add(Group.objects.get(name=role))
-    browser = Client()
-    browser.force_login(user)
-    return browser
 
 
 @pytest.fixture

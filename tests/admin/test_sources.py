@@ -11,6 +11,7 @@ from django.utils import timezone
 from tests.admin.conftest import browser
 from tests.admin.pages import Page, page, sent
 from tests.support.tools import Hub, Programmable
+from toolhub import Hints, Pack
 from tools_app import governance, sources
 from tools_app.models import AuditEntry, Source, SourceStatus, ToolRecord, Toolset
 from tools_app.sources import sync
@@ -59,6 +60,23 @@ def test_the_list_shows_every_source_with_its_tools(viewer: Client) -> None:
     assert names(page(viewer, SOURCES, q="gone.t")) == ["plugin:gone"]
     assert names(page(viewer, SOURCES, kind__exact="shipped")) == [SMALL]
     assert shown.all("button", role="switch") == []
+
+
+def test_list_and_page_say_why_tools_that_are_on_cannot_be_called(viewer: Client, hub: Hub) -> None:
+    pack = Pack("paint", title="Paint", requires=["PAINT_URL"])
+
+    @pack.tool(category="test", hints=Hints(read_only=True))
+    def draw() -> str:
+        """Draw."""
+        return ""
+
+    hub.add(draw)
+    expected = "1 not callable: not configured: PAINT_URL"
+    code = sources.current().code.name
+    assert expected in page(viewer, SOURCES, q=code).text
+    assert expected in page(viewer, address(name=code)).text
+    ToolRecord.objects.filter(name="draw").update(enabled=False)
+    assert "not callable" not in page(viewer, SOURCES, q=code).text
 
 
 @pytest.mark.parametrize("state", ["available", "incomplete", "failed", "starting", "sign_in", "not_configured", "off"])
@@ -122,6 +140,7 @@ def test_trust_and_policy_are_saved_through_governance(operator: Client) -> None
     row = source()
     assert (row.trust, row.timeout_ms, row.rate_calls, row.rate_seconds) == ("hold_changes", 2500, 5, 60)
     assert set(AuditEntry.objects.filter(subject=f"source:{SMALL}").values_list("action", flat=True)) == {
+        "source.sync",
         "source.trust",
         "source.policy",
     }

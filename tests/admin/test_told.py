@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from django.contrib.auth.models import User
 from django.template.loader import render_to_string
 from django.test import Client, override_settings
 
 from tests.admin.conftest import browser, call
 from tests.admin.pages import Page, page
+from tools_app import governance
 
 pytestmark = pytest.mark.django_db
 
@@ -28,8 +30,35 @@ def test_an_address_that_leads_nowhere_leads_to_the_overview(viewer: Client) -> 
         assert told(viewer, address, 404).one("h1").text.strip() == "Page not found"
 
 
-def test_who_may_not_is_told_whom_to_ask() -> None:
-    assert "An administrator can grant it under Users" in told(browser("nobody"), CALLS, 403).text
+def in_role(role: str) -> Client:
+    user = User.objects.create_user(f"a-{role}")
+    governance.set_role(user, role, actor=governance.trusted("test"))
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.mark.parametrize(
+    ("role", "address", "words"),
+    [
+        ("viewer", "/admin/auth/user/", "This needs the role admin . You have: viewer ."),
+        ("viewer", "/admin/tools_app/apikey/add/", "This needs the role admin . You have: viewer ."),
+        ("viewer", "/admin/tools_app/toolrecord/many/", "This needs the role operator . You have: viewer ."),
+        ("operator", "/admin/auth/group/add/", "This needs the role admin . You have: operator ."),
+        ("admin", "/admin/tools_app/process/settings/", "This is for superusers. You have: admin ."),
+        ("superuser", "/admin/tools_app/call/add/", "This cannot be changed here, with any role."),
+    ],
+)
+def test_who_may_not_is_told_which_role_it_needs(role: str, address: str, words: str) -> None:
+    shown = " ".join(told(in_role(role), address, 403).text.split())
+    assert words in shown
+    if "This needs" in words:
+        assert "A user with the role admin can change your role under Users." in shown
+
+
+def test_who_has_permissions_of_their_own_is_told_which_one_is_missing() -> None:
+    shown = " ".join(told(browser("nobody"), CALLS, 403).text.split())
+    assert "This needs the role viewer . You have: custom . The permission is called tools_app.view_call ." in shown
 
 
 def test_a_form_that_is_too_old_says_that_nothing_was_changed(chief: Client) -> None:

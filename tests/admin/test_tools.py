@@ -347,7 +347,7 @@ def test_more_tools_cost_no_more_queries(tools: None, operator: Client) -> None:
 
     few, many = queries(5), queries(50)
     assert many == few
-    assert few <= 18
+    assert few <= 19
 
 
 def test_nothing_is_added_or_deleted(tools: None, chief: Client) -> None:
@@ -521,6 +521,8 @@ def test_the_page_shows_the_tool_exactly_as_it_is_listed(tools: None, viewer: Cl
     wire = [element.text for element in shown.all("pre") if '"toolhub/version"' in element.text]
     assert [json.loads(text) for text in wire] == [listed.as_listed(entry)]
     assert f"about {listed.costs(catalog.current())['echo']} tokens when listed" in shown.text
+    parts = listed.costs_of_parts(entry)
+    assert f"Name, description and parameters: {parts['read']}; output schema: {parts['answers']};" in shown.text
 
 
 def test_the_page_draws_a_day_a_week_or_a_month(tools: None, viewer: Client) -> None:

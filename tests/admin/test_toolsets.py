@@ -176,6 +176,12 @@ def test_a_preview_says_what_a_choice_would_hold_and_cost(chief: Client) -> None
     assert "1 matching tool" in shown
     assert f"costs an agent about {costs['calculate'] + costs['read_result']} tokens" in shown
     assert "read_result is included automatically" in shown
+    lean, minimal = (
+        page_of(chief, f"{TOOLSETS}preview/", names=["calculate"], detail=detail) for detail in ("lean", "minimal")
+    )
+    assert "Tokens of the list in each detail: full " in shown
+    assert len({*shown.split("costs an agent about")[1:], *minimal.split("costs an agent about")[1:]}) == 2
+    assert lean == page_of(chief, f"{TOOLSETS}preview/", names=["calculate"], detail="nonsense")
     assert "Selections without a match: nothing" in shown
     governance.set_enabled(["calculate"], False, actor=governance.trusted("test"))
     rebuild_catalog()  # On PostgreSQL changes count when they are committed, which a test never is.

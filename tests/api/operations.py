@@ -15,7 +15,11 @@ NAMES = {
     "{connection_id}": "main",
     "{source_name}": "tests.support.packs.small",
     "{approval_id}": "0" * 32,
+    "{standing_id}": "0" * 32,
     "{definition_id}": "1",
+    "{alert_id}": "0" * 32,
+    "{rule_id}": "1",
+    "{delivery_id}": "0" * 32,
 }
 
 

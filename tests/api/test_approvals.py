@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Group, User
 from django.test import override_settings
+from django.utils import timezone
 
 from tests.api.conftest import MakeKey
 from tests.api.rest import Rest, check_form, failure
@@ -15,7 +16,7 @@ from tests.support.tools import Hub, Programmable
 from tools_app import governance
 from tools_app.access import access
 from tools_app.catalog import catalog, offers
-from tools_app.models import ApiKey, Approval, AuditEntry, Definition, Source, Stop
+from tools_app.models import ApiKey, Approval, AuditEntry, Definition, Source, StandingApproval, Stop
 from tools_app.sdk.context import Caller
 from tools_app.sdk.decorator import tool
 from tools_app.sdk.errors import AuthorizationError
@@ -378,3 +379,152 @@ def test_a_token_resumes_nothing_under_the_name_of_who_stopped_it(hub: Hub) -> N
     governance.stop("hub", actor=governance.of_caller(ann))
     with pytest.raises(AuthorizationError):
         governance.resume("hub", actor=governance.of_caller(ann))
+
+
+def test_maintenance_refuses_writes_until_it_is_resumed(rest: Rest, hub: Hub, manager: str) -> None:
+    hub.add(Programmable("writing", hints=Hints(read_only=False)).tool)
+    assert rest.get("/health").json()["maintenance"] is False
+    body = {"kind": "writes", "reason": "moving", "seconds": 600}
+    stopped = rest.post("/v1/stops", body, key=manager).json()
+    check_form("Stops", stopped)
+    [one] = stopped["stops"]
+    assert (one["kind"], one["name"], one["reason"]) == ("writes", "", "moving")
+    assert one["until"] > one["since"]
+    response = rest.call("writing")
+    told = failure(response, 503, "MAINTENANCE")
+    assert told["retryable"] is True
+    assert told["error"].endswith(": moving")
+    assert 590 <= int(response.headers["Retry-After"]) <= 600
+    assert rest.call("echo", {"message": "hi"}).status_code == 200
+    health = rest.get("/health")
+    assert (health.status_code, health.json()["maintenance"], health.json()["status"]) == (200, True, "healthy")
+    assert rest.post("/v1/stops/resume", {"kind": "writes"}, key=manager).json() == {"stops": []}
+    assert rest.call("writing").status_code == 200
+
+
+def test_maintenance_needs_a_scope_and_a_duration_within_bounds(rest: Rest, manager: str) -> None:
+    failure(rest.post("/v1/stops", {"kind": "writes"}), 403, "AUTHORIZATION_ERROR")
+    failure(rest.post("/v1/stops", {"kind": "writes", "seconds": 0}, key=manager), 400, "VALIDATION_ERROR")
+    told = failure(rest.post("/v1/stops", {"kind": "hub", "seconds": 60}, key=manager), 400, "VALIDATION_ERROR")
+    assert told["details"][0]["path"] == "/seconds"
+    assert rest.get("/v1/stops", key=manager).json() == {"stops": []}
+
+
+def test_maintenance_that_has_ended_is_not_listed(rest: Rest, manager: str) -> None:
+    rest.post("/v1/stops", {"kind": "writes", "seconds": 600}, key=manager)
+    Stop.objects.update(until=timezone.now())
+    assert rest.get("/v1/stops", key=manager).json() == {"stops": []}
+    assert rest.get("/health").json()["maintenance"] is False
+
+
+# ---- standing approvals
+
+STANDING = "/v1/standing-approvals"
+
+
+def granted(rest: Rest, key: str, approval_id: str, **parts: Any) -> Any:
+    return rest.post(f"/v1/approvals/{approval_id}/standing", {"uses": 2, "seconds": 600} | parts, key=key)
+
+
+def test_from_a_pending_call_to_calls_that_are_approved_in_advance(
+    rest: Rest, asking: Programmable, manager: str
+) -> None:
+    approval_id = asked(rest, value=4, text="a")
+    limits = {"value": {"minimum": 1, "maximum": 9}}
+    answer = granted(rest, manager, approval_id, limits=limits, free=["text"], reason="nightly")
+    assert answer.status_code == 201
+    made = answer.json()
+    check_form("StandingApprovalDetail", made)
+    assert (made["state"], made["used"], made["uses"], made["createdBy"]) == ("active", 0, 2, "key:manager")
+    assert (made["same"], made["limits"], made["free"], made["isReadable"]) == ({}, limits, ["text"], True)
+    for value in (4, 9):
+        assert rest.call("asking", {"value": value, "text": "b"}).status_code == 200
+    failure(rest.call("asking", {"value": 5}), 403, "APPROVAL_REQUIRED")
+    own = rest.get(f"{STANDING}/{made['id']}").json()
+    check_form("StandingApprovalDetail", own)
+    assert (own["state"], own["used"]) == ("used_up", 2)
+    assert (own["createdBy"], own["reason"]) == (None, None), "who it was is for operators"
+    used = rest.get("/v1/approvals?state=used").json()["approvals"]
+    assert [one["standingApprovalId"] for one in used] == [made["id"]] * 2
+
+
+def test_a_revoked_standing_approval_permits_nothing(rest: Rest, asking: Programmable, manager: str) -> None:
+    made = granted(rest, manager, asked(rest, value=4)).json()
+    failure(rest.post(f"{STANDING}/{made['id']}/revoke", {}), 403, "AUTHORIZATION_ERROR")
+    done = rest.post(f"{STANDING}/{made['id']}/revoke", {"reason": "enough"}, key=manager).json()
+    check_form("StandingApprovalDetail", done)
+    assert (done["state"], done["revokedBy"]) == ("revoked", "key:manager")
+    again = rest.post(f"{STANDING}/{made['id']}/revoke", {}, key=manager).json()
+    assert again["revokedAt"] == done["revokedAt"]
+    assert AuditEntry.objects.get(action="standing.revoke").reason == "enough"
+
+
+def test_standing_approvals_are_listed_by_state_for_operators_and_their_caller(
+    rest: Rest, asking: Programmable, manager: str, make_key: MakeKey
+) -> None:
+    approval_id = asked(rest, value=4)
+    made = [granted(rest, manager, approval_id).json()["id"] for _ in range(3)]
+    StandingApproval.objects.filter(pk=made[0]).update(definition_hash="0" * 64)
+    listed = rest.get(f"{STANDING}?tool=asking&state=void", key=manager).json()
+    check_form("StandingApprovalPage", listed)
+    assert [(one["id"], one["state"]) for one in listed["standingApprovals"]] == [(made[0], "void")]
+    first = rest.get(f"{STANDING}?limit=2", key=manager).json()
+    second = rest.get(f"{STANDING}?limit=2&cursor={first['nextCursor']}", key=manager).json()
+    assert [one["id"] for page in (first, second) for one in page["standingApprovals"]] == made[::-1]
+    assert len(rest.get(f"{STANDING}?state=active").json()["standingApprovals"]) == 2, "its caller needs no scope"
+    other = make_key("other")
+    assert rest.get(STANDING, key=other).json() == {"standingApprovals": [], "nextCursor": None}
+    failure(rest.get(f"{STANDING}/{made[0]}", key=other), 404, "NOT_FOUND")
+    failure(granted(rest, other, approval_id), 403, "AUTHORIZATION_ERROR")
+    governance.create_toolset("nothing", names=["echo"], actor=governance.trusted("test"))
+    restricted = make_key("restricted", scopes=["tools:manage"], toolsets=["nothing"])
+    assert rest.get(STANDING, key=restricted).json()["standingApprovals"] == []
+    failure(granted(rest, restricted, approval_id), 404, "NOT_FOUND")
+    failure(rest.post(f"{STANDING}/{made[1]}/revoke", {}, key=restricted), 404, "NOT_FOUND")
+
+
+def test_secrets_of_a_standing_approval_are_masked(rest: Rest, hub: Hub, manager: str) -> None:
+    def sign(password: str, user: str, number: int) -> str:
+        """Sign something."""
+        return "done"
+
+    hub.add(tool(hints=Hints(read_only=False))(sign))
+    governance.set_ask("sign", True, actor=governance.trusted("test"))
+    told = failure(rest.call("sign", {"password": "hunter2", "user": "ann", "number": 1}), 403, "APPROVAL_REQUIRED")
+    approval_id = told["context"]["approvalId"]
+    same = granted(rest, manager, approval_id, free=["number"]).json()
+    either = granted(rest, manager, approval_id, limits={"password": {"enum": ["hunter2", "hunter3"]}}).json()
+    assert (same["same"]["user"], same["maskedParts"], either["maskedParts"]) == ("ann", 1, 2)
+    assert "hunter" not in str(same) + str(either)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"uses": 0},
+        {"seconds": 59},
+        {"limits": {"value": {}}},
+        {"limits": {"value": {"minimum": None}}},
+        {"limits": {"value": {"minimum": "1"}}},
+        {"limits": {"value": {"pattern": "a"}}},
+        {"free": ["unknown"]},
+        {"free": "value"},
+    ],
+)
+def test_a_standing_approval_without_sense_is_refused(
+    rest: Rest, asking: Programmable, manager: str, parts: dict[str, Any]
+) -> None:
+    failure(granted(rest, manager, asked(rest, value=4), **parts), 400, "VALIDATION_ERROR")
+    assert not StandingApproval.objects.exists()
+
+
+def test_a_standing_approval_that_cannot_be_decrypted_says_so(rest: Rest, asking: Programmable, manager: str) -> None:
+    made = granted(rest, manager, asked(rest, value=4)).json()
+    StandingApproval.objects.update(constraint=b"not a token")
+    shown = rest.get(f"{STANDING}/{made['id']}", key=manager).json()
+    assert (shown["isReadable"], shown["same"], shown["free"]) == (False, {}, [])
+
+
+def test_a_key_grants_no_standing_approval_of_its_own_calls(rest: Rest, asking: Programmable, manager: str) -> None:
+    rest.key = manager
+    failure(granted(rest, manager, asked(rest)), 403, "AUTHORIZATION_ERROR")

@@ -52,6 +52,9 @@ def test_tells_who_changed_what_and_why(root: Rest) -> None:
         ("until=2026-03-01T12:00:01Z", "a"),
         ("actor=user:alice&since=2026-03-01T12:00:01Z", "b"),
         ("subject=%00", ""),
+        ("by=people", "ba"),
+        ("by=programs", "c"),
+        ("by=system", ""),
     ],
 )
 def test_filters_must_all_fit(root: Rest, query: str, expected: str) -> None:
@@ -75,7 +78,7 @@ def test_pages_follow_each_other(root: Rest) -> None:
     assert second["nextCursor"] is None
 
 
-@pytest.mark.parametrize("query", ["limit=0", "since=x", "who=me", "actor=", "actor=" + "x" * 151, "page=2"])
+@pytest.mark.parametrize("query", ["limit=0", "since=x", "who=me", "actor=", "actor=" + "x" * 151, "page=2", "by=me"])
 def test_refuses_any_other_query(root: Rest, query: str) -> None:
     failure(root.get(f"/v1/audit?{query}"), 400, "VALIDATION_ERROR")
 

@@ -112,7 +112,7 @@ def test_operators_see_who_was_refused(rest: Rest, make_key: MakeKey) -> None:
     assert found.keys() == {key.prefix, secrets.prefix_of(unknown), "AbCd1234", ""}
     assert {(call.address, call.client) for call in found.values()} == {("127.0.0.1", "agent/1.0")}
     assert (found[key.prefix].caller_id, found[key.prefix].caller_name) == (f"key:{key.pk}", "old one")
-    assert found[key.prefix].error == "The key is unknown, revoked or expired"
+    assert found[key.prefix].error == "The key is unknown, revoked, expired or not allowed from this address"
     assert [call.caller_id for prefix, call in found.items() if prefix != key.prefix] == [""] * 3
     assert eventually(lambda: refused.get(key_prefix=key.prefix).count == 2)
     kept = str(list(refused.values()))

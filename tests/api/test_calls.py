@@ -373,3 +373,16 @@ def test_those_without_a_key_are_counted(rest: Rest) -> None:
         assert rest.call("echo", key=None).status_code == 401
     asyncio.run(engine.close())
     assert list(Call.objects.values_list("code", "count")) == [("AUTHENTICATION_ERROR", 20)]
+
+
+def test_parts_of_the_result_can_be_asked_for(rest: Rest, programmable: Programmable) -> None:
+    programmable.outcomes += [{"items": [{"id": 1, "name": "a"}], "total": 1}] * 3
+    body = {"name": "programmable", "options": {"fields": ["/items/*/id"]}}
+    assert rest.post("/v1/tools/call", body).json()["result"] == {"items": [{"id": 1}]}
+    part = rest.post("/v1/tools/programmable/call?fields=/items/*/name,total", {}).json()["result"]
+    assert part == {"items": [{"name": "a"}], "total": 1}
+    refused = rest.post("/v1/tools/programmable/call?fields=/item", {})
+    assert refused.status_code == 400
+    expected = "/items, or one of: items, total"
+    message = f"/item is not in the answer: expected {expected}"
+    assert refused.json()["details"] == [{"path": "/_fields", "message": message, "expected": expected}]

@@ -13,6 +13,7 @@ from tests.api.rest import Rest, check_form, failure
 from tests.support.tools import Hub
 from tools_app import governance
 from tools_app.models import ApiKey, AuditEntry, Toolset
+from tools_app.sdk.errors import ValidationError
 
 WRONG = [
     ({}, "/name"),
@@ -259,3 +260,134 @@ def test_a_key_does_not_change_the_toolset_that_limits_it(rest: Rest, hub: Hub) 
     ]
     failure(rest.send("PATCH", "/v1/toolsets/wiki", json.dumps({"names": []}), key=secret), 403, "AUTHORIZATION_ERROR")
     assert Toolset.objects.get().names == ["echo"]
+
+
+# ---- changing
+
+
+def patched(root: Rest, key_id: str, key: str | None = None, **body: Any) -> Any:
+    return root.send("PATCH", f"/v1/keys/{key_id}", json.dumps(body), key=key or root.key)
+
+
+def test_every_part_of_a_key_is_changed_for_its_next_request(root: Rest) -> None:
+    governance.create_toolset("maths", names=["calculate"], actor=governance.trusted("test"))
+    made = root.post("/v1/keys", {"name": "service"}).json()
+    later = datetime.now(UTC) + timedelta(days=30)
+    assert len(root.get("/v1/tools", key=made["key"]).json()["tools"]) > 2
+    changed = patched(
+        root,
+        made["id"],
+        scopes=["tools:list"],
+        toolsets=["maths"],
+        connections=[],
+        mayWrite=False,
+        asks="writes",
+        rateLimit={"max": 50, "timeWindow": 60_000},
+        addresses=["127.0.0.0/8", "::1"],
+        expiresAt=later.isoformat(),
+        reason="narrower",
+    )
+    check_form("KeyItem", changed.json())
+    shown = changed.json()
+    assert (shown["scopes"], shown["toolsets"], shown["connections"]) == (["tools:list"], ["maths"], [])
+    assert (shown["mayWrite"], shown["mayDestroy"], shown["asks"]) == (False, False, "writes")
+    assert (shown["rateLimit"], shown["addresses"]) == ({"max": 50, "timeWindow": 60_000}, ["127.0.0.0/8", "::1"])
+    assert shown["expiresAt"].startswith(f"{later:%Y-%m-%dT%H:%M}")
+    listed = root.get("/v1/tools", key=made["key"])
+    assert {tool["name"] for tool in listed.json()["tools"]} == {"calculate", "read_result"}
+    assert listed.headers["X-RateLimit-Limit"] == "50"
+    failure(root.call("calculate", {"expression": "1"}, key=made["key"]), 403, "AUTHORIZATION_ERROR")
+    entry = AuditEntry.objects.get(action="key.change")
+    assert (entry.subject, entry.reason, entry.actor) == ("key:service", "narrower", "key:root")
+    assert entry.changes["toolsets"] == [None, ["maths"]]
+    assert entry.changes["may_destroy"] == [True, False]
+    assert entry.changes["rate"] == [None, [50, 60]]
+    assert entry.changes["addresses"] == [[], ["127.0.0.0/8", "::1"]]
+    assert entry.changes["expires_at"][0] is None
+    assert "owner" not in entry.changes
+
+
+def test_what_a_change_does_not_name_stays(root: Rest) -> None:
+    governance.create_toolset("maths", names=["calculate"], actor=governance.trusted("test"))
+    made = root.post("/v1/keys", {"name": "service", "toolsets": ["maths"], "mayDestroy": False}).json()
+    before = root.get(f"/v1/keys/{made['id']}").json()
+    assert patched(root, made["id"], asks="destroys").json() == {**before, "asks": "destroys"}
+    assert patched(root, made["id"], asks="destroys").status_code == 200
+    assert AuditEntry.objects.filter(action="key.change").count() == 1
+
+
+def test_all_tools_are_given_by_null_and_not_by_an_empty_list(root: Rest) -> None:
+    governance.create_toolset("maths", names=["calculate"], actor=governance.trusted("test"))
+    made = root.post("/v1/keys", {"name": "service", "toolsets": ["maths"]}).json()
+    failure(patched(root, made["id"], toolsets=[]), 400, "VALIDATION_ERROR")
+    assert root.get(f"/v1/keys/{made['id']}").json()["toolsets"] == ["maths"]
+    with pytest.raises(ValidationError, match="at least one toolset"):
+        governance.change_key(ApiKey.objects.get(pk=made["id"]), toolsets=[], actor=governance.trusted("test"))
+    assert patched(root, made["id"], toolsets=None).json()["toolsets"] == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"reason": "nothing else"},
+        {"toolsets": ["missing"]},
+        {"connections": ["missing"]},
+        {"scopes": ["everything"]},
+        {"mayWrite": False, "mayDestroy": True},
+        {"addresses": ["10.0.0.5/8"]},
+        {"addresses": ["everywhere"]},
+        {"addresses": ["10.0.0.1"] * 51},
+        {"expiresAt": "2001-01-01T00:00:00Z"},
+        {"rateLimit": {"max": 0, "timeWindow": 1000}},
+        {"owner": "clara"},
+        {"name": "other"},
+    ],
+)
+def test_a_wrong_change_changes_nothing(root: Rest, wrong: dict[str, Any]) -> None:
+    made = root.post("/v1/keys", {"name": "service"}).json()
+    before = ApiKey.objects.values().get(pk=made["id"])
+    failure(patched(root, made["id"], **wrong), 400, "VALIDATION_ERROR")
+    assert ApiKey.objects.values().get(pk=made["id"]) == {**before, "last_used_at": None}
+    assert not AuditEntry.objects.filter(action="key.change").exists()
+
+
+def test_no_key_changes_itself(root: Rest) -> None:
+    own = ApiKey.objects.get(name="root")
+    refused = patched(root, str(own.pk), connections=[])
+    assert "a key cannot change itself" in failure(refused, 403, "AUTHORIZATION_ERROR")["error"]
+
+
+@pytest.mark.parametrize("limit", [*LIMITS, "addresses"])
+def test_a_limited_key_changes_no_key_that_could_do_more(rest: Rest, limit: str) -> None:
+    for name in ("wiki", "mail"):
+        governance.create_toolset(name, actor=governance.trusted("test"), names=["echo"])
+    given: dict[str, Any] = {**LIMITS, "addresses": {"addresses": ["127.0.0.0/8"]}}[limit]
+    test = governance.trusted("test")
+    secret = governance.create_key("limited", actor=test, scopes=["admin:*"], **given)[1]
+    whole, equal = (governance.create_key(name, actor=test, **more)[0] for name, more in (("a", {}), ("b", given)))
+    wider: dict[str, dict[str, Any]] = {
+        "toolsets": {"toolsets": None},
+        "writes": {"mayWrite": True},
+        "destroys": {"mayDestroy": True},
+        "asks": {"asks": "none"},
+        "rate": {"rateLimit": None},
+        "addresses": {"addresses": ["126.0.0.0/7"]},
+    }
+    for key, body in ((whole, {"scopes": ["tools:list"]}), (equal, wider[limit])):
+        refused = patched(rest, str(key.pk), key=secret, **body)
+        assert "exceed the limits of yours" in failure(refused, 403, "AUTHORIZATION_ERROR")["error"]
+    assert patched(rest, str(equal.pk), key=secret, scopes=["tools:list"]).status_code == 200
+
+
+# ---- allowed addresses
+
+
+def test_a_key_is_refused_from_other_addresses_and_the_operator_sees_from_which(root: Rest) -> None:
+    made = root.post("/v1/keys", {"name": "service", "addresses": ["10.0.0.0/8"]}).json()
+    unknown = failure(root.get("/v1/tools", key=made["key"][:-1] + "0"), 401, "AUTHENTICATION_ERROR")
+    told = failure(root.get("/v1/tools", key=made["key"]), 401, "AUTHENTICATION_ERROR")
+    assert told["error"] == unknown["error"]
+    assert "10.0.0.0" not in str(told)
+    assert patched(root, made["id"], addresses=["127.0.0.1"]).status_code == 200
+    assert root.get("/v1/tools", key=made["key"]).status_code == 200

@@ -23,6 +23,17 @@ def test_the_sign_says_what_the_document_says_without_a_key(rest: Rest) -> None:
     assert rest.get("/", key=None).json()["uptime"] > told["uptime"] > 0
 
 
+def test_the_sign_leads_browsers_to_the_admin_and_only_them(rest: Rest) -> None:
+    html = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+    led = rest.get("/", key=None, Accept=html)
+    assert (led.status_code, led.headers["Location"]) == (302, "/admin/")
+    for accepted in ("*/*", "application/json", "application/json, text/event-stream", ""):
+        sign = rest.get("/", key=None, Accept=accepted)
+        assert sign.json()["message"] == "MCP Server is running"
+        # Caches keep the answers apart.
+        assert led.headers["Vary"] == sign.headers["Vary"] == "Accept"
+
+
 def test_a_hub_that_works_is_healthy(rest: Rest) -> None:
     response = rest.get("/health", key=None)
 
@@ -33,7 +44,9 @@ def test_a_hub_that_works_is_healthy(rest: Rest) -> None:
         "status": "healthy",
         "checks": {"database": "pass", "tools": "pass"},
         "stopped": False,
+        "maintenance": False,
         "backupAgeSeconds": None,
+        "disk": "pass",
     }
 
 
@@ -55,7 +68,9 @@ def test_a_hub_without_its_database_is_unhealthy_and_says_no_more(rest: Rest, no
         "status": "unhealthy",
         "checks": {"database": "fail", "tools": "fail"},
         "stopped": False,
+        "maintenance": False,
         "backupAgeSeconds": None,
+        "disk": "pass",
     }
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.api.conftest import MakeKey
 from tests.api.rest import Rest, check_form, failure
 from tests.support import shop as shops
-from tests.support.shop import Shop, document
+from tests.support.shop import Shop, deviate, document
 from tools_app import governance
 from tools_app.models import AuditEntry, Source, SourceDocument, ToolRecord
 
@@ -69,6 +69,20 @@ def test_adds_a_document_as_a_draft(rest: Rest, adder: str) -> None:
     assert (shown["url"], shown["title"], shown["operations"], shown["unsupported"]) == (None, "Shop", 5, 1)
     assert shown["selected"] == ["GET /stock/{sku}"]
     assert AuditEntry.objects.get(action="source.create").reason == "for the team"
+
+
+def test_answers_that_deviate_are_shown_until_the_source_is_reconnected(rest: Rest, root: str) -> None:
+    assert rest.post("/v1/sources", NEW, key=root).json()["outside"]["document"]["answerFindings"] == []
+    deviate()
+    detail = rest.get("/v1/sources/shop", key=root).json()
+    check_form("SourceDetail", detail)
+    (finding,) = detail["outside"]["document"]["answerFindings"]
+    assert {name: finding[name] for name in ("operation", "status", "difference", "count")} == {
+        "operation": "GET /orders", "status": 200, "difference": "/0/id: string instead of integer", "count": 3,
+    }  # fmt: skip
+    assert finding["firstAt"] == finding["lastAt"]
+    again = rest.post("/v1/sources/shop/reconnect", {}, key=root).json()
+    assert again["outside"]["document"]["answerFindings"] == []
 
 
 def test_a_server_has_no_document_and_a_document_no_sessions(rest: Rest, adder: str) -> None:

@@ -15,7 +15,7 @@ SLIPPED_IN = {
     "role": "admin",
     "is_superuser": True,
     "isSuperuser": True,
-    "owner": "mallory",
+    "owned_by": "mallory",
     "definition_approved": True,
     "caller": "key:1",
     "__proto__": {"admin": True},

@@ -12,6 +12,7 @@ from tests.support.state import rebuild_catalog
 from tests.support.tools import Hub, Programmable
 from tools_app import governance, sources
 from tools_app.catalog import catalog, listed
+from tools_app.catalog.lean import lean
 from tools_app.sdk.decorator import tool
 from tools_app.sdk.examples import Example
 from tools_app.sdk.hints import Hints
@@ -101,7 +102,6 @@ def test_an_item_has_what_the_document_asks_for_and_its_schema(rest: Rest) -> No
             "type": "object",
             "properties": {"message": {"type": "string", "description": "The text to send back"}},
             "required": ["message"],
-            "additionalProperties": False,
         },
     }  # fmt: skip
 
@@ -353,5 +353,5 @@ def test_a_tool_that_this_process_has_not_loaded_is_shown_as_it_was_seen_last(re
     assert [parameter["name"] for parameter in told["parameters"]] == ["path", "depth"]
     for part in ("parameters", "inputSchema", "outputSchema", "annotations", "examples", "aliases", "dependencies"):
         assert told[part] == loaded[part], part
-    (listed,) = [one for one in rest.get("/v1/tools").json()["tools"] if one["name"] == "far"]
-    assert listed["inputSchema"] == loaded["inputSchema"]
+    (item,) = [one for one in rest.get("/v1/tools").json()["tools"] if one["name"] == "far"]
+    assert item["inputSchema"] == lean(loaded["inputSchema"], outside=False)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from tests.backup.conftest import Backed
 from tests.support.processes import Home, key_in
@@ -39,6 +40,12 @@ django.setup()
 from tools_app.base import secrets
 from tools_app.models import Connection
 print(secrets.decrypted(bytes(Connection.objects.get().sealed)).decode())
+"""
+SEAL = """
+import django
+django.setup()
+from tools_app.journal import trail
+trail.seal()
 """
 TABLES = """
 import django, json
@@ -138,6 +145,36 @@ def test_an_encryption_key_that_was_changed_since_decrypts_everything(hub: Backe
     assert "Set TOOLHUB_ENCRYPTION_KEY to the key of that time" in again.stderr
     restored(hub.home, tmp_path / "b.backup", "--replace", TOOLHUB_ENCRYPTION_KEY=f"{new},{old}")
     assert hub.home.python(SECRET).stdout.strip() == "n8n-secret-value"
+    if POSTGRES:
+        drop_replaced(hub.store)
+
+
+def test_the_audit_trail_proves_itself_after_a_restore_and_after_a_rotation(hub: Backed, tmp_path: Path) -> None:
+    def verified() -> dict[str, Any]:
+        done = hub.home.run("verifyaudit", "--json")
+        assert done.returncode == 0, done.stdout + done.stderr
+        return dict(json.loads(done.stdout))
+
+    assert hub.home.python(SEAL).returncode == 0
+    before = verified()
+    assert before["entries"] > 0
+    assert before["unsealed"] == 0
+    backup = hub.backup(tmp_path / "a.backup")
+    old, new = (hub.home.path / "encryption_key").read_text(), "n" + "0123456789abcdef" * 3
+    assert hub.home.run("addkey", "later").returncode == 0
+    assert hub.home.python(SEAL).returncode == 0
+    lost = verified()["newest"]
+    assert hub.home.run("rotatesecrets", TOOLHUB_ENCRYPTION_KEY=f"{new},{old}").returncode == 0
+    (hub.home.path / "encryption_key").write_text(new)
+    restored(hub.home, backup, "--replace")
+    after = verified()
+    assert after["entries"] == before["entries"]
+    assert after["unsealed"] > 0, "the restore is on record, and sealed as any other entry"
+    assert hub.home.python(SEAL).returncode == 0
+    assert verified()["unsealed"] == 0
+    # What was added after the backup is gone, and a checkpoint of the log says so.
+    assert hub.home.run("verifyaudit", "--checkpoint", lost).returncode == 1
+    assert hub.home.run("verifyaudit", "--checkpoint", before["newest"]).returncode == 0
     if POSTGRES:
         drop_replaced(hub.store)
 

@@ -56,7 +56,7 @@ def test_a_call_waits_for_an_operator_and_runs_once(sit_down: SitDown, rest: htt
     page = open_approval(one, approval)
     expect(page.locator("pre")).to_contain_text("approved line")
     one.accessible()
-    page.get_by_role("button", name="Approve").click()
+    page.get_by_role("button", name="Approve", exact=True).click()
     expect(page.get_by_text("Approved. The agent may run this call of leave_line once.")).to_be_visible()
     assert asked(rest, "another line", approval).json()["code"] == "APPROVAL_INVALID"
     assert asked(rest, "approved line", approval).status_code == 200
@@ -69,13 +69,62 @@ def test_a_call_waits_for_an_operator_and_runs_once(sit_down: SitDown, rest: htt
 def test_a_refusal_tells_the_caller_why(sit_down: SitDown, rest: httpx.Client, home: Home) -> None:
     approval = asked(rest, "refused line").json()["context"]["approvalId"]
     page = open_approval(sit_down("operator"), approval)
-    page.get_by_label("Reason").fill("not on a Friday")
+    page.get_by_label("Reason").first.fill("not on a Friday")
     page.get_by_role("button", name="Reject").click()
     expect(page.get_by_text("This call of leave_line is rejected.")).to_be_visible()
     told = asked(rest, "refused line", approval).json()
     assert told["code"] == "APPROVAL_REFUSED"
     assert told["context"]["reason"] == "not on a Friday"
     assert left(home, "refused line") == 0
+
+
+@pytest.mark.usefixtures("asks")
+@pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
+def test_a_call_is_approved_in_its_row_and_others_like_it_in_advance(
+    sit_down: SitDown, rest: httpx.Client, home: Home, scripts: bool
+) -> None:
+    line = f"row {scripts}"
+    one = sit_down("operator", java_script_enabled=scripts)
+    asked(rest, line)
+    page = one.open(APPROVALS)
+    row = page.get_by_role("row").filter(has_text=line)
+    expect(row.locator("pre")).to_contain_text(line)
+    if scripts:
+        one.accessible()
+        one.fits()
+    row.get_by_role("checkbox").focus()
+    with page.expect_navigation():  # the form of the list is sent, without an action
+        page.keyboard.press("Enter")
+    assert asked(rest, line).json()["code"] == "APPROVAL_REQUIRED", "Enter in a checkbox approves nothing"
+    one.open(APPROVALS)
+    row.get_by_role("button", name="Approve the call of leave_line").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Approved. The agent may run this call of leave_line once.")).to_be_visible()
+    assert asked(rest, line).status_code == 200
+
+    pending = asked(rest, f"{line} again").json()["context"]["approvalId"]
+    open_approval(one, pending)
+    page.get_by_text("Approve calls like this one…").click()
+    page.get_by_label("Which values of line are covered").select_option("any value")
+    page.get_by_label("Number of calls").fill("2")
+    if scripts:
+        one.accessible()
+        one.fits()
+    page.get_by_role("button", name="Continue").click()
+    expect(page.get_by_text("Covers 2 calls of leave_line")).to_contain_text("line is any value")
+    if scripts:
+        one.accessible()
+    page.get_by_role("button", name="Grant").click()
+    expect(page.get_by_text("Granted. These calls run without asking.")).to_be_visible()
+    assert [asked(rest, f"{line} {n}").status_code for n in range(3)] == [200, 200, 403]
+    page.reload()
+    expect(page.get_by_text("2 of 2 calls used")).to_be_visible()
+    if scripts:
+        one.accessible()
+        one.fits()
+        one.open("/admin/tools_app/standingapproval/")
+        one.accessible()
+        one.fits()
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])

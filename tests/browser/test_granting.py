@@ -28,6 +28,8 @@ def shown_once(page: Page) -> str:
 def test_a_key_is_shown_once_rotated_and_revoked(chief: Desk, page: Page, server: Server) -> None:
     chief.open(f"{KEYS}add/")
     page.get_by_label("Name").fill("walker")
+    page.locator("[name=tools][value=all]").check()
+    chief.accessible()
     page.get_by_role("button", name="Create key").click()
     first = shown_once(page)
     chief.accessible()
@@ -92,7 +94,7 @@ def test_a_toolset_is_previewed_while_it_is_put_together_and_bounds_a_key(
     preview = page.locator("#preview")
     everything = preview.inner_text()
     page.locator("[name=packs][value=bench]").check()
-    expect(preview.get_by_role("heading")).to_have_text("5 matching tools")
+    expect(preview.get_by_role("heading")).to_have_text("6 matching tools")
     assert preview.inner_text() != everything
     page.locator("[name=packs][value=bench]").uncheck()
     page.locator("[name=names][value=weigh]").check()
@@ -103,7 +105,9 @@ def test_a_toolset_is_previewed_while_it_is_put_together_and_bounds_a_key(
 
     chief.open(f"{KEYS}add/")
     page.get_by_label("Name").fill("scales only")
+    page.locator("[name=tools][value=some]").check()
     page.get_by_label("weighing").check()
+    page.locator("[name=kinds][value=all]").check()
     page.get_by_role("button", name="Create key").click()
     headers = {"Authorization": f"Bearer {shown_once(page)}"}
     # Beside it the one that reads on where an answer was cut, which comes with any.

@@ -20,7 +20,7 @@ def test_a_wrong_password_is_told_and_the_right_one_leads_where_one_wanted_to_go
         page.get_by_label("Username").fill("operator")
         page.get_by_label("Password").fill("not this one")
         page.keyboard.press("Enter")
-        expect(page.get_by_text("Please enter the correct username and password")).to_be_visible()
+        expect(page.get_by_text("The user name or the password is wrong.")).to_be_visible()
         one.accessible()
         page.get_by_label("Password").fill(PASSWORD)
         page.get_by_role("button", name="Log in").click()

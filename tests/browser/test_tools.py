@@ -138,7 +138,7 @@ def test_the_page_of_a_tool_tells_figures_parameters_and_history(chief: Desk, pa
     expect(page.get_by_role("region", name="Figures").locator("[aria-current=true]")).to_have_count(1)
     parameters = page.get_by_role("table").filter(has_text="warehouse")
     expect(parameters.first).to_contain_text("north")
-    page.get_by_text("Raw listing").click()
+    page.get_by_text("What agents receive").click()
     expect(page.locator("pre", has_text="inputSchema").first).to_be_visible()
 
 
@@ -164,7 +164,7 @@ def test_a_viewer_is_shown_no_switch_and_no_button(sit_down: SitDown) -> None:
     ):  # fmt: skip
         one.open(address)
         buttons = one.page.locator("main button:visible, main input[type=submit]:visible")
-        allowed = {"Search", "Apply", ""}
+        allowed = {"Search", "Apply", "Copy MCP", ""}
         said = {button.get_attribute("aria-label") or button.inner_text().strip() for button in buttons.all()}
         assert said <= allowed, (address, said)
         assert one.page.get_by_role("switch").count() == 0

@@ -14,7 +14,7 @@ from django.test import override_settings
 from tests.support.tools import Hub
 from tools_app import governance
 from tools_app.base import secrets
-from tools_app.catalog import connections
+from tools_app.catalog import accounts, connections
 from tools_app.governance.connections import unbind
 from tools_app.models import AuditEntry, Connection, Source, Stop
 from tools_app.sdk.accounts import Account, ConnectionKind, Credentials
@@ -37,7 +37,7 @@ def make(name: str = "main", pack: str = "acme", form: str = "header", **given: 
 
 def account(name: str = "main") -> Account:
     row = Connection.objects.get(name=name)
-    return connections.of_row(row, ConnectionKind.outside(row.pack))
+    return accounts.of_row(row, ConnectionKind.outside(row.pack))
 
 
 def sent(name: str = "main") -> Credentials:
@@ -307,7 +307,7 @@ def test_the_kind_of_a_source_outside_is_data_and_has_no_variables() -> None:
     assert ConnectionKind.read(kind.as_dict()) == kind
     assert json.loads(json.dumps(kind.as_dict())) == kind.as_dict()
     assert kind.variables == ()
-    assert connections.from_environment("acme", kind) is None
+    assert accounts.from_environment("acme", kind) is None
     assert connections.unreadable({"acme": kind}, []) == []
     with pytest.raises(ValueError, match="two variables"):
         ConnectionKind("Pack", header="x")

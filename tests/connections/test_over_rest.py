@@ -311,7 +311,7 @@ def test_a_key_is_given_connections_after_it_was_made(root: Rest, desk: Desk) ->
     assert give("bob").status_code == 200
     first, second = AuditEntry.objects.filter(action="key.change").order_by("pk")
     assert (first.subject, first.reason) == ("key:agent", "new project")
-    assert first.changes == {"connections": [["ann"], ["ann", "bob", "environment"]]}
+    assert first.changes == {"connections": [["ann"], ["environment", "ann", "bob"]]}
     assert second.changes == {"connections": [["environment", "ann", "bob"], ["bob"]]}
     failure(give("none"), 400, "VALIDATION_ERROR")
     failure(root.send("PATCH", address, "{}"), 400, "VALIDATION_ERROR")

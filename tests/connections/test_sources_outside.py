@@ -16,7 +16,7 @@ from tests.support.mcp_upstream import McpUpstream
 from tests.support.state import rebuild_catalog
 from tests.support.tools import Hub
 from tools_app import governance, sources
-from tools_app.catalog import catalog, offers
+from tools_app.catalog import available, catalog, offers
 from tools_app.governance import probes
 from tools_app.governance.connections import unbind
 from tools_app.models import AuditEntry, Call, Connection, Definition, ErrorLog, Source, SourceStatus, ToolRecord
@@ -261,7 +261,7 @@ def test_a_resource_uses_the_only_connection_or_that_of_its_source(server: McpUp
     def accounts(*names: str) -> list[str] | None:
         view = catalog.current().seen_by(caller(*names))
         (address,) = {entry.spec.address for entry in view.offers.values() if entry.pack == "acme"}
-        entry = offers.find(view, Kind.RESOURCE, address)
+        entry = available.find(view, Kind.RESOURCE, address)
         return None if entry is None else [account.name for account in entry.accounts]
 
     assert accounts() == []

@@ -488,6 +488,7 @@ def as_person(life: Life, server: Server) -> None:
                 "name": "made in the admin",
                 "scopes": ["tools:list"],
                 "kinds": "all",
+                "tools": "all",
                 "csrfmiddlewaretoken": client.cookies["toolhub_csrf"],
             },
         )

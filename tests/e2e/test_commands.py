@@ -81,10 +81,10 @@ def test_listkeys_tells_everything_but_the_key(tmp_path: Path) -> None:
     assert json.loads(home.run("listkeys", "--json").stdout) == []
     secret = last_line(home.run("addkey", "agent\x1b[31m", "--scope", "tools:list", "--no-destructive").stdout)
     head, row = home.run("listkeys").stdout.splitlines()
-    columns = ["NAME", "PREFIX", "STATE", "OWNER", "SCOPES", "TOOLSETS", "CONNECTIONS", "ACCESS"]
+    columns = ["NAME", "CALLER", "PREFIX", "STATE", "OWNER", "SCOPES", "TOOLSETS", "CONNECTIONS", "ACCESS"]
     assert re.split("  +", head) == [*columns, "EXPIRES", "LAST USED"]
     prefix = secret[5:13]
-    shown = ["agent\N{REPLACEMENT CHARACTER}[31m", prefix, "works", "-", "tools:list", "all", "environment"]
+    shown = ["agent\N{REPLACEMENT CHARACTER}[31m", "key:1", prefix, "works", "-", "tools:list", "all", "environment"]
     assert re.split("  +", row) == [*shown, "read, write", "never", "never"]
     assert "\x1b" not in row, "a name does not write to the terminal"
     (key,) = json.loads(home.run("listkeys", "--json").stdout)
@@ -169,12 +169,12 @@ def test_doctor_finds_a_healthy_hub_healthy(home: Home) -> None:
 
 
 def test_doctor_reports_a_pack_only_after_its_setup_has_begun(home: Home, tmp_path: Path) -> None:
-    assert "ok  17 tools of n8n: not configured: N8N_URL, N8N_API_KEY" in home.run("doctor").stdout
+    assert "ok  23 tools of n8n: not configured: N8N_URL, N8N_API_KEY" in home.run("doctor").stdout
     begun = Home(tmp_path / "home", {"N8N_URL": "https://n8n.test"})
     begun.run("synctools")
     done = begun.run("doctor")
     assert done.returncode == 1
-    assert "!!  17 tools of n8n: not configured: N8N_API_KEY" in done.stdout
+    assert "!!  23 tools of n8n: not configured: N8N_API_KEY" in done.stdout
 
 
 def test_doctor_names_what_is_wrong_and_the_cure(tmp_path: Path) -> None:
@@ -279,3 +279,20 @@ def test_a_reader_that_has_seen_enough_gets_no_traceback(home: Home) -> None:
         ["sh", "-c", line], env=home.environment, capture_output=True, text=True, timeout=60, check=True
     )
     assert (len(done.stdout), done.stderr) == (10, "")
+
+
+def test_doctor_says_the_same_as_text_and_as_json(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home", {"N8N_URL": "https://n8n.test"})
+    home.run("synctools")
+    text, structured = home.run("doctor"), home.run("doctor", "--json")
+    assert (text.returncode, structured.returncode) == (1, 1)
+    report = json.loads(structured.stdout)
+    lines = []
+    for check in report["checks"]:
+        assert list(check) == ["id", "subject", "status", "message", "nextStep"]
+        lines.append(f"{'ok ' if check['status'] == 'ok' else '!! '} {check['message']}")
+        lines += [f"    {check['nextStep']}"] if check["nextStep"] else []
+    problems = [check for check in report["checks"] if check["status"] == "problem"]
+    assert text.stdout == "\n".join([*lines, "", f"Problems: {report['problems']}."]) + "\n"
+    assert [(check["id"], check["subject"]) for check in problems] == [("tools-callable", "n8n")]
+    assert report["problems"] == 1

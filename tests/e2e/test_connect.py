@@ -239,3 +239,20 @@ def test_an_unreadable_file_is_left_alone_and_creates_no_key(home: Home, server:
     assert "--print shows the entry to add" in told
     assert path.read_text() == "{broken"
     assert states(home) == known
+
+
+@pytest.mark.usefixtures("server")
+def test_the_anthropic_api_is_given_a_toolset_that_names_each_tool(home: Home, user: Path) -> None:
+    known = states(home)
+    printed = json.loads(connect(home, user, "anthropic-api", "--url", "https://hub.example.org", "--print"))
+    (server,), (search, toolset) = printed["mcp_servers"], printed["tools"]
+    assert server == {
+        "type": "url", "name": "toolhub", "url": "https://hub.example.org/mcp", "authorization_token": "***",
+    }  # fmt: skip
+    assert search["type"].startswith("tool_search_tool_")
+    assert (toolset["type"], toolset["mcp_server_name"]) == ("mcp_toolset", "toolhub")
+    assert toolset["default_config"] == {"defer_loading": True}
+    assert sorted(toolset["configs"]) == shipped.listed()
+    listed = [name for name, config in toolset["configs"].items() if not config["defer_loading"]]
+    assert listed == ["read_result"]
+    assert states(home) == known, "no key is created"

@@ -26,7 +26,7 @@ for key in ApiKey.objects.exclude(name="trial"):
     called = Call.objects.filter(caller_id=caller.id, status="succeeded").order_by().values_list("tool_name", flat=True)
     beyond += [f"{key.name}: {name}" for name in set(called) if snapshot.seen_by(caller).find(name) is None]
     beyond += [f"{key.name}: never used"] * (key.last_used_at is None) + [f"{key.name}: nobody's"] * (key.owner is None)
-changes = AuditEntry.objects.exclude(action="tool.register")
+changes = AuditEntry.objects.exclude(action="source.sync")
 print(json.dumps({
     "beyond their reach": beyond,
     "decided on so many days": len({entry.at.date() for entry in changes}),

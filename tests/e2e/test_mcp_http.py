@@ -367,6 +367,26 @@ def test_ends_in_time_with_streams_open(home: Home, key: str, number: int) -> No
         assert "Traceback" not in "".join(server.errors)
 
 
+@ERAS
+def test_an_open_session_loses_what_another_process_takes_from_its_key(home: Home, server: Server, era: str) -> None:
+    name = f"shrinking-{era}"  # names of revoked keys are not free
+    made = home.run("addkey", name)
+    with HttpAgent(server.url, key_in(made.stdout), era) as agent:
+        agent.connect()
+        assert "echo" in agent.names()
+        with agent.stream(agent.message("subscriptions/listen", LISTEN) if era == MODERN else None) as told:
+            if era == MODERN:
+                next(told)
+            home.run("changekey", name, "--toolset", "trials", "--access", "read")
+            assert "echo" not in agent.names()
+            refused = agent.send(agent.message("tools/call", {"name": "echo", "arguments": {"message": "an echo"}}))
+            assert "an echo" not in refused.text
+            assert next(told)["method"] == CHANGED
+            home.run("changekey", name, "--address", "192.0.2.0/24")
+            assert agent.send(agent.message("tools/list", {})).status_code == 401
+    home.run("revokekey", name)
+
+
 def test_several_workers_serve_both_eras_without_sessions(home: Home, key: str) -> None:
     with home.serving("--workers", "2") as server:
         for _ in range(6):

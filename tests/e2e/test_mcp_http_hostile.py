@@ -29,7 +29,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 @pytest.fixture(scope="module")
 def server(home: Home) -> Iterator[Server]:
-    with home.serving(CSRF_TRUSTED_ORIGINS="https://hub.example.org") as running:
+    with home.serving(TOOLHUB_PUBLIC_URL="https://hub.example.org/hub") as running:
         yield running
 
 

@@ -15,11 +15,11 @@ from tests.packs.redmine.office import TOOLS as REDMINE_TOOLS
 from tests.support.agents import LEGACY, MODERN, Agent
 from tests.support.processes import Home
 from tests.support.redmine import FakeRedmine
-from tools_app.packs.n8n import changes, executions, files, lists, workflows
+from tools_app.packs.n8n import changes, edits, executions, files, lists, resources, triggers, versions, workflows
 from tools_app.packs.n8n import pack as n8n_pack
 
 # A pack has the tools of its modules, once these are imported.
-N8N_MODULES = (changes, executions, files, lists, workflows)
+N8N_MODULES = (changes, edits, executions, files, lists, resources, triggers, versions, workflows)
 
 REDMINE: list[Asked] = [
     ("get_issue", {"id": 1, "include": "journals"}),
@@ -50,6 +50,9 @@ def n8n_calls(workflow: str, execution: str) -> list[Asked]:
         ("get_workflow", {"id": "nothing"}),
         ("get_workflow_connections", {"id": workflow}),
         ("get_workflow_node", {"workflowId": workflow, "nodeId": "Make items"}),
+        ("validate_workflow", {"id": workflow}),
+        ("list_n8n_resources", {"kind": "tags"}),
+        ("list_workflow_versions", {"id": workflow}),
         ("list_executions", {"limit": 5}),
         ("get_execution", {"id": execution}),
         ("get_execution_by_node", {"id": execution, "nodeName": "Make items"}),

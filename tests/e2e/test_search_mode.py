@@ -54,7 +54,7 @@ def many_rows() -> list[str]:
     """Give very many rows."""
     return ["a row of some length"] * 20_000
 '''
-LISTED = ["call_tool", "call_writing_tool", "describe_tool", "read_result", "search_tools"]
+LISTED = ["call_many", "call_tool", "call_writing_tool", "describe_tool", "read_result", "search_tools"]
 
 
 @pytest.fixture(scope="module")

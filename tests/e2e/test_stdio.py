@@ -173,7 +173,7 @@ async def test_serves_the_clients_of_the_sdk(shared: Home, tmp_path: Path, mode:
             assert list(tools) == sorted(tools)
             assert {"echo", "calculate", "count", "noise"} <= tools.keys()
             assert tools["echo"].meta is not None
-            assert tools["echo"].meta["toolhub/version"] == "1.0.0"
+            assert tools["echo"].meta["toolhub/version"] == "1.1.0"
             answer = await client.call_tool("echo", {"message": "hello"})
             assert answer.content == [TextContent(text='{"message":"hello"}')]
             assert (answer.is_error, answer.structured_content) == (False, None)

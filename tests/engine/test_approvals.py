@@ -17,7 +17,7 @@ from django.utils import timezone
 from tests.support.tools import Hub, Programmable, eventually
 from tools_app import engine, governance, sources
 from tools_app.base import database
-from tools_app.engine import Options, Result, shelf
+from tools_app.engine import Options, Result
 from tools_app.engine import approvals as waiting
 from tools_app.governance import disclosure
 from tools_app.models import Approval, AuditEntry, Call
@@ -39,17 +39,9 @@ from tools_app.sdk.hub_errors import (
     OverloadedError,
     StorageBusyError,
 )
+from tools_app.shelf import storage
 
 OPERATOR = "user:olivia"
-
-
-@pytest.fixture
-def asking(hub: Hub) -> Programmable:
-    """A tool that writes, and of which every call is asked for."""
-    made = Programmable("asking", hints=Hints(read_only=False, idempotent=False))
-    hub.add(made.tool)
-    governance.set_ask("asking", True, actor=governance.trusted("test"))
-    return made
 
 
 def call(caller: Caller, approval: str | None = None, name: str = "asking", **arguments: Any) -> Result:
@@ -66,7 +58,7 @@ def asked(caller: Caller, **arguments: Any) -> str:
 def keep(caller: Caller, value: Any) -> str:
     """The handle of what is kept for a caller."""
     content = json.dumps(value).encode()
-    kept = shelf.keep(content, is_text=False, caller=caller, tool="asking", call_id="", seconds=60)
+    kept = storage.keep(content, is_text=False, caller=caller, tool="asking", call_id="", seconds=60)
     return kept.pk
 
 

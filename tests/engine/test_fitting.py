@@ -20,7 +20,7 @@ from tests.support.tools import Hub, Programmable
 from tools_app import engine, governance
 from tools_app.answers import tokens_of
 from tools_app.catalog import catalog
-from tools_app.engine import Options, Result, shelf
+from tools_app.engine import Options, Result
 from tools_app.models import Call, ErrorLog, StoredAnswer, Toolset
 from tools_app.sdk.content import EmbeddedResource, Image
 from tools_app.sdk.context import Caller
@@ -29,6 +29,7 @@ from tools_app.sdk.errors import InvalidArgumentsError, ToolNotFoundError, Valid
 from tools_app.sdk.hub_errors import AnswerNotFoundError
 from tools_app.sdk.names import DefinitionError
 from tools_app.sdk.reach import Reach
+from tools_app.shelf import storage
 
 LARGE = {"total": 4_000, "items": [{"id": number, "name": f"canary {number}"} for number in range(4_000)]}
 
@@ -167,9 +168,9 @@ def test_no_id_but_its_own_leads_to_an_answer(programmable: Programmable, alice:
     kept = handle(large(programmable, alice))
     for caller, wrong in [(alice, f"{int(kept, 16) ^ 1 << bit:032x}") for bit in range(128)] + [(bob, kept)]:
         with pytest.raises(AnswerNotFoundError, match=f"^Answer not found: {wrong}$"):
-            shelf.find(wrong, caller, with_content=True)
+            storage.find(wrong, caller, with_content=True)
 
-    assert shelf.find(kept, alice, with_content=False).size
+    assert storage.find(kept, alice, with_content=False).size
 
 
 def test_only_its_caller_is_told_that_an_answer_has_expired(
@@ -231,7 +232,7 @@ def test_where_nothing_can_be_written_there_is_an_outline_still(programmable: Pr
 
 
 def test_operators_can_have_nothing_kept(programmable: Programmable, alice: Caller, settings: Any) -> None:
-    settings.TOOLHUB_ANSWER_SECONDS = 0
+    settings.TOOLHUB_ANSWERS_BYTES = 0
 
     assert "this hub keeps no answers" in unkept(large(programmable, alice))
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import random
 from datetime import timedelta
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from django.utils import timezone
@@ -17,6 +18,7 @@ from tools_app.base import secrets
 from tools_app.engine import Options, Result
 from tools_app.models import Call, IdempotencyKey
 from tools_app.sdk.context import Caller
+from tools_app.sdk.decorator import tool
 from tools_app.sdk.errors import (
     ApiError,
     InvalidArgumentsError,
@@ -35,6 +37,7 @@ from tools_app.sdk.hub_errors import (
     OutcomeUnknownError,
     ReplyGoneError,
 )
+from tools_app.sdk.signatures import OrDigits, OrNumber
 
 KEY = "order-17"
 
@@ -69,6 +72,24 @@ def test_the_order_of_arguments_makes_no_difference_and_defaults_none(writing: P
     call("writing", alice, text="", value=4)
     call("writing", alice, value=4)
     assert len(writing.calls) == 1
+
+
+def test_an_id_counts_as_the_same_whether_it_is_sent_as_a_number_or_as_text(hub: Hub, alice: Caller) -> None:
+    ran: list[tuple[int, str]] = []
+
+    @tool(name="moved", hints=Hints(read_only=False, idempotent=False))
+    def moved(id: Annotated[int, OrDigits()], version_id: Annotated[str, OrNumber()]) -> str:
+        """Move an issue."""
+        ran.append((id, version_id))
+        return "moved"
+
+    hub.add(moved)
+    first = call("moved", alice, id="12", version_id=7)
+    second = call("moved", alice, id=12, version_id="7")
+    assert ran == [(12, "7")]
+    assert (first.answered_by, second.answered_by) == ("", "replay")
+    recorded = [json.loads(text) for text in Call.objects.values_list("arguments", flat=True) if text]
+    assert all(arguments == {"id": 12, "version_id": "7"} for arguments in recorded)
 
 
 def test_another_request_with_the_key_is_refused(writing: Programmable, alice: Caller) -> None:

@@ -9,12 +9,13 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
+import httpx
 import pytest
 
 from tests.support import clusters, hubs, stores, troubles
 from tests.support.clusters import Cluster
 from tests.support.hubs import Answer, TrialHub
-from tests.support.processes import Server, free_port
+from tests.support.processes import Server, free_port, key_in
 from tests.support.stores import POSTGRES, SQLiteStore
 from tests.support.tools import eventually
 
@@ -97,6 +98,36 @@ def test_changes_nothing_when_the_disk_is_full_and_recovers_by_itself(template: 
         trial.serving() as server,
     ):
         endure(trial, server, troubles.filled(disk))
+
+
+@sqlite_only
+@pytest.mark.faults
+def test_operators_are_told_of_a_full_disk_and_lose_nothing(template: TrialHub, tmp_path: Path) -> None:
+    with (
+        troubles.small_disk(tmp_path / "disk", megabytes=4) as disk,
+        hubs.copied(template, disk) as trial,
+        trial.serving() as server,
+    ):
+        made = trial.home.run("addkey", "manager", "--scope", "tools:manage")
+        manager = {"X-API-Key": key_in(made.stdout)}
+        address = f"http://127.0.0.1:{server.port}"
+        with httpx.Client(base_url=address, headers=manager, trust_env=False, timeout=30) as client:
+            with troubles.filled(disk):
+                # SQLite can have a few pages left in its files; then they are used up.
+                assert eventually(lambda: trial.call(server, "write").code == "STORAGE_BUSY", 30)
+                stops = {"kind": "writes", "reason": "moving " * 60, "seconds": 600}
+                assert eventually(lambda: client.post("/v1/stops", json=stops).status_code == 503, 30)
+                refused = client.post("/v1/stops", json={"kind": "hub"}).json()
+                assert (refused["code"], refused["retryable"]) == ("STORAGE_BUSY", True)
+                shown = trial.home.run("data")
+                assert shown.returncode == 0, shown.stderr
+                assert "tools_app_call" in shown.stdout
+                for command in (("stop", "hub"), ("doctor",), ("prunelogs",)):
+                    done = trial.home.run(*command)
+                    assert "Traceback" not in done.stderr + done.stdout, command
+            recover(trial, server)
+            assert client.post("/v1/stops", json={"kind": "pack", "name": "builtin"}).status_code == 200
+        assert trial.store.damage() == []
 
 
 @sqlite_only

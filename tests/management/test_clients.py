@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools_app.management.clients import CLIENTS, Machine
+from tools_app.setup.clients import CLIENTS, Machine
 
 HOME = Path("/ada")
 

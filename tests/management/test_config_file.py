@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +153,25 @@ def test_a_link_stays_a_link_and_what_it_leads_to_changes(tmp_path: Path) -> Non
     assert real.stat().st_mode & 0o777 == 0o600
     assert config.backup == tmp_path / "dotfiles" / "real.json.before-toolhub"
     assert config.backup.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_move_that_the_disk_refuses_leaves_the_file_and_no_copy_of_its_secrets(tmp_path: Path) -> None:
+    servers = {"files": {"command": "x", "env": {"FILES_KEY": "a-secret"}}}
+    config = file(tmp_path, json.dumps({"mcpServers": servers}))
+    before = config.path.read_bytes()
+    # In a process of its own: the limit is one of all files, and there is a database. There is room for the backup, and
+    # not for the new file, which is larger.
+    if (child := os.fork()) == 0:
+        status = 1
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (len(before), len(before)))
+            config.move(servers, "hub", {"command": "toolhub", "args": ["runmcp"] * 20}, private=False)
+        except ConfigFileError as error:
+            status = 0 if "cannot be written: File too large" in str(error) else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert [(one, one.read_bytes()) for one in tmp_path.iterdir()] == [(config.path, before)]
 
 
 def test_says_where_nothing_can_be_written(tmp_path: Path) -> None:

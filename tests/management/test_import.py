@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,12 @@ from hypothesis import strategies as st
 
 from tools_app import governance
 from tools_app.governance import imports
-from tools_app.management.clients import CLIENTS
 from tools_app.management.config_file import MOVED, ConfigFile, ConfigFileError
-from tools_app.management.toml_text import EditError, TomlText
 from tools_app.models import AuditEntry, Connection, Source, Toolset
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import AuthorizationError
+from tools_app.setup.clients import CLIENTS
+from tools_app.text.toml_text import EditError, TomlText
 
 pytestmark = pytest.mark.usefixtures("hub")
 
@@ -249,10 +250,72 @@ def test_moves_the_servers_of_codex(tmp_path: Path) -> None:
     assert (code, err) == (0, "")
     text = path.read_text()
     assert text.startswith('model = "o3" # the model\n\n# about the wiki\n[profiles.fast]\nmodel = "o4"\n\n')
-    file = CLIENTS["codex"].file(path)
+    file = ConfigFile.of(CLIENTS["codex"], path)
     assert file.entries()["toolhub"]["args"][2:5] == ["runmcp", "--toolset", "codex"]
     run("codex", "--file", str(path), "--undo")
     assert path.read_text() == CODEX
+
+
+class OtherProgram:
+    """Writes the file when the hub has opened or replaced it so often, as a client may at any moment."""
+
+    def __init__(self, file: Path, text: str, *events: str) -> None:
+        self.file, self.text, self.events = file, text, list(events)
+
+    def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self.events and event == self.events[0] and str(self.file) in map(str, arguments[:2]):
+            del self.events[0]
+            if not self.events:
+                self.file.write_text(self.text)
+
+
+def others(file: Path) -> list[str]:
+    """What is beside the file: a backup holds the secrets of the servers."""
+    return [one.name for one in file.parent.iterdir() if one != file]
+
+
+MOVE = ("--only", "files", "--move", "--no-check")
+
+
+@pytest.mark.parametrize(
+    ("text", "events", "why"),
+    [
+        # After it was read for the import.
+        (CONFIG.replace("files-server", "another"), ["open"] * 3, "files has changed in it meanwhile"),
+        (CONFIG.replace('"files":', '"papers":'), ["open"] * 3, "files has changed in it meanwhile"),
+        # While it is edited.
+        (CONFIG.replace("globalShortcut", "other"), ["open"] * 6, "another program has just written it"),
+    ],
+)
+def test_a_file_that_changes_meanwhile_keeps_the_change(file: Path, text: str, events: list[str], why: str) -> None:
+    program = OtherProgram(file, text, *events)
+    # It stays until the end of the process, and does nothing any more.
+    sys.addaudithook(program)
+    code, _, err = run("cursor", "--file", str(file), *MOVE)
+    assert not program.events
+    assert (code, f"{file} is not changed: {why}. The sources are imported" in err) == (1, True), err
+    assert (file.read_text(), others(file)) == (text, [])
+    assert (outside(), Toolset.objects.count()) == (["files"], 0)
+    assert run("cursor", "--file", str(file), "--undo")[0] == 1, "nothing was moved"
+
+
+def test_says_that_a_client_has_written_its_servers_again(file: Path) -> None:
+    sys.addaudithook(OtherProgram(file, CONFIG, "os.rename", "open"))
+    code, _, err = run("cursor", "--file", str(file), *MOVE)
+    (backup,) = file.parent.glob(f"*{MOVED}*")
+    assert code == 1
+    assert f"{file} was written again by another program, and the servers are not moved. End this program first." in err
+    assert f"The file before the move: {backup}. The sources are imported" in err
+    assert (file.read_text(), backup.read_text(), Toolset.objects.count()) == (CONFIG, CONFIG, 0)
+    assert run("cursor", "--file", str(file), *MOVE)[0] == 0
+    assert sorted(ConfigFile(file, "mcpServers").entries()) == ["shell", "toolhub", "wiki"]
+
+
+def test_a_file_that_the_hub_cannot_edit_is_not_imported_for_a_move(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text('{"mcpServers": {"files": {"command": "x"}}, "a": {"b": 1, "b": 2}}')
+    code, _, err = run("cursor", "--file", str(path), "--move", "--no-check")
+    assert (code, "Nothing is imported" in err, outside()) == (2, True, [])
 
 
 # ---- TOML
@@ -275,7 +338,7 @@ def test_a_broken_file_of_codex_is_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text("[mcp_servers.x")
     with pytest.raises(ConfigFileError):
-        CLIENTS["codex"].file(path).put("hub", {"command": "x"}, private=False)
+        ConfigFile.of(CLIENTS["codex"], path).put("hub", {"command": "x"}, private=False)
     assert path.read_text() == "[mcp_servers.x"
 
 

@@ -34,12 +34,12 @@ def shown(home: Home, **variables: str) -> dict[str, dict[str, str]]:
 
 def test_each_value_has_its_origin(ready: Home, tmp_path: Path) -> None:
     env_file, zone = tmp_path / "hub.env", tmp_path / "zone"
-    env_file.write_text("PORT=4000\nTOOLHUB_RETRIES=2\nN8N_READ_ONLY=true\n")
+    env_file.write_text("PORT=4000\nTOOLHUB_BACKUP_KEEP=2\nN8N_READ_ONLY=true\n")
     zone.write_text("Asia/Tokyo\n")
     items = shown(
         ready,
         TOOLHUB_ENV_FILE=str(env_file),
-        TOOLHUB_RETRIES="1",
+        TOOLHUB_BACKUP_KEEP="1",
         TOOLHUB_TIME_ZONE_FILE=str(zone),
         CORS_ENABLED="true",
         CORS_ORIGIN="https://a.example,https://b.example",
@@ -47,9 +47,8 @@ def test_each_value_has_its_origin(ready: Home, tmp_path: Path) -> None:
     )
     values = {name: (item["value"], item["origin"], item["variable"]) for name, item in items.items()}
     assert values["PORT"] == ("4000", ".env file", "PORT")
-    assert values["TOOLHUB_RETRIES"] == ("1", "environment", "TOOLHUB_RETRIES")
+    assert values["TOOLHUB_BACKUP_KEEP"] == ("1", "environment", "TOOLHUB_BACKUP_KEEP")
     assert values["TOOLHUB_TIME_ZONE"] == ("Asia/Tokyo", "file", "TOOLHUB_TIME_ZONE_FILE")
-    assert values["TOOLHUB_CORS_ORIGINS"] == ("https://a.example,https://b.example", "program", "")
     assert values["HOST"] == ("127.0.0.1", "default", "")
     assert values["N8N_READ_ONLY"] == ("true", ".env file", "N8N_READ_ONLY")
     assert values["TOOLHUB_HOME"][:2] == (str(ready.path), "environment")
@@ -78,8 +77,8 @@ def test_all_settings_and_variables_of_packs_are_shown_without_secrets(ready: Ho
 def test_only_what_is_asked_for_is_printed(ready: Home) -> None:
     done = ready.run("settings", "port of", PORT="4000")
     assert done.stdout == "where it listens\n  PORT  4000   (environment; default: 3000)\n"
-    done = ready.run("settings", "--changed", TOOLHUB_RETRIES="1")
-    assert "  TOOLHUB_RETRIES " in done.stdout
+    done = ready.run("settings", "--changed", TOOLHUB_BACKUP_KEEP="1")
+    assert "  TOOLHUB_BACKUP_KEEP " in done.stdout
     assert "TOOLHUB_THREADS" not in done.stdout
 
 
@@ -93,6 +92,22 @@ def test_a_deprecated_setting_has_its_effect_and_a_warning(ready: Home) -> None:
     assert warning in ready.run("calltool", "echo", '{"message": "a"}', TOOLHUB_RATE_SECONDS="30").stderr
 
 
+def test_a_setting_that_follows_its_replacement_is_no_deprecated_one_that_is_set(ready: Home) -> None:
+    own = {
+        "CORS_ENABLED": "true",
+        "CORS_ORIGIN": "https://a.example",
+        "TOOLHUB_PUBLIC_URL": "https://hub.example.org/hub",
+    }
+    done = ready.run("settings", "origin", **own)
+    assert "CORS_ORIGIN " in done.stdout
+    assert not {"TOOLHUB_CORS_ORIGINS ", "CSRF_TRUSTED_ORIGINS "} & set(done.stdout.split("  "))
+    assert done.stderr == ""
+
+
+def test_there_are_at_most_eighty_two() -> None:
+    assert len(CURRENT) <= 82, "Which setting can be derived, or would no operator change? (decision 71)"
+
+
 def test_a_hub_without_a_database_has_settings(tmp_path: Path) -> None:
     items = shown(Home(tmp_path / "home"))
     assert items.keys() == CURRENT
@@ -101,12 +116,12 @@ def test_a_hub_without_a_database_has_settings(tmp_path: Path) -> None:
 @pytest.mark.django_db
 def test_another_project_has_only_settings_of_the_app(settings: Any) -> None:
     settings.TOOLHUB_GIVEN = None
-    settings.TOOLHUB_RETRIES = 3
+    settings.TOOLHUB_BACKUP_KEEP = 3
     del settings.TOOLHUB_THREADS
     out = StringIO()
     call_command("settings", "--json", stdout=out)
     items = {item["name"]: item for item in json.loads(out.getvalue())}
     assert items.keys() >= {name for name in CURRENT if not SETTINGS[name].of_site}
     assert not items.keys() & {name for name, setting in SETTINGS.items() if setting.of_site}
-    assert (items["TOOLHUB_RETRIES"]["value"], items["TOOLHUB_RETRIES"]["origin"]) == ("3", "program")
+    assert (items["TOOLHUB_BACKUP_KEEP"]["value"], items["TOOLHUB_BACKUP_KEEP"]["origin"]) == ("3", "program")
     assert (items["TOOLHUB_THREADS"]["value"], items["TOOLHUB_THREADS"]["origin"]) == ("16", "default")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.management.test_source import data, ran, run
 from tests.support import shop as shops
-from tests.support.shop import Shop, document
+from tests.support.shop import Shop, deviate, document
 from tools_app import governance
 from tools_app.management.commands import doctor
 from tools_app.models import Connection, Source, SourceDocument, ToolRecord
@@ -127,3 +127,13 @@ def test_the_doctor_says_what_a_document_needs(shop: Shop, file: str) -> None:
     assert Connection.objects.get(name="main").names == ["X-Api-Key"]
     SourceDocument.objects.update(error="it was not read within 30 s")
     assert "source shop: its document cannot be read again: it was not read within 30 s" in texts()
+
+
+def test_answers_that_deviate_are_shown(file: str) -> None:
+    ran("source", "add", "shop", "--openapi", file)
+    assert "deviate" not in texts() + ran("source", "list", "shop")
+    deviate()
+    assert "source shop: operations whose answers deviate from its document: 1" in texts()
+    shown = ran("source", "list", "shop")
+    assert "operations whose answers deviate from the document: 1\n" in shown
+    assert "  GET /orders: /0/id: string instead of integer (HTTP 200; 3 answers)\n" in shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -62,3 +63,23 @@ async def test_an_agent_sees_the_tools_of_a_stopped_hub_vanish(hub: Hub, alice: 
         assert told["error"].endswith("UTC: fire")
         await database.run(lambda: governance.resume("hub", actor=governance.trusted("user:olivia")))
         assert [tool.name for tool in (await agent.list_tools()).tools] == before
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_an_agent_is_told_when_maintenance_ends_and_keeps_its_tools(hub: Hub, alice: Caller, era: str) -> None:
+    writing = Programmable("writing", hints=Hints(read_only=False))
+    await database.run(lambda: hub.add(writing.tool))
+    operator = governance.trusted("user:olivia")
+    async with connected(era, alice) as agent:
+        before = [tool.name for tool in (await agent.list_tools()).tools]
+        lasting = timedelta(minutes=10)
+        await database.run(lambda: governance.stop("writes", actor=operator, reason="moving", duration=lasting))
+        assert [tool.name for tool in (await agent.list_tools()).tools] == before
+        refused = await agent.call_tool("writing", {})
+        told = error(refused)
+        assert (told["code"], told["retryable"]) == ("MAINTENANCE", True)
+        assert 590 <= told["retryAfter"] <= 600
+        assert any("Try again in" in text for text in texts(refused)), "a model reads the text, and nothing else"
+        assert not (await agent.call_tool("echo", {"message": "hi"})).is_error
+        await database.run(lambda: governance.resume("writes", actor=operator))
+        assert not (await agent.call_tool("writing", {})).is_error

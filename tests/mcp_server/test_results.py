@@ -23,6 +23,7 @@ from tools_app.sdk.errors import (
     ToolExecutionError,
 )
 from tools_app.sdk.hints import Hints
+from tools_app.sdk.reach import Detail
 from tools_app.sdk.runner import Returned
 
 OBJECT = {"type": "object"}
@@ -30,7 +31,7 @@ OBJECT = {"type": "object"}
 
 def ended(returned: Any, **declared: Any) -> dict[str, Any]:
     spec = Programmable(hints=Hints(open_world=False), **declared).tool.spec
-    entry = cast(Any, SimpleNamespace(spec=spec, name=spec.name))
+    entry = cast(Any, SimpleNamespace(spec=spec, name=spec.name, detail=Detail.LEAN))
     answer = shaped(entry, Returned(returned))
     return results.success_result(Result("c1", entry, answer, datetime.now(UTC), 5))
 

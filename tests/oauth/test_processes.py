@@ -22,10 +22,19 @@ from tests.support.tools import database_url, eventually
 from tools_app.models import UpstreamToken
 from tools_app.sdk.hub_errors import UpstreamSignInError
 
-# Calls once if it is told to, waits for a line, calls so often at once, and prints the errors.
+# Calls once if it is told to, waits for a line, calls so often at once, and prints the errors, and which modules of
+# the SDK of MCP the event loop had to import.
 CALLS = """
-import asyncio, json, os, sys, time
+import asyncio, json, os, sys, threading, time
 import django
+
+class Imports:
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith("mcp") and threading.current_thread().name == "toolhub-engine":
+            on_the_loop.append(name)
+
+on_the_loop = []
+sys.meta_path.insert(0, Imports())
 django.setup()
 from tools_app import engine
 from tools_app.sdk.context import Caller
@@ -45,7 +54,7 @@ async def main(number, is_warm):
     await asyncio.to_thread(wait)
     errors = [error for error in await asyncio.gather(*map(one, range(number))) if error]
     await engine.close(5)
-    return errors
+    return errors + on_the_loop
 
 def wait():
     from tools_app.catalog import catalog
@@ -90,12 +99,14 @@ def go(process: subprocess.Popen[str]) -> None:
     process.stdin.flush()
 
 
+@pytest.mark.parametrize("is_warm", [True, False])
 def test_fifty_calls_in_four_processes_when_the_token_ends_cause_one_renewal(
-    server: McpUpstream, oauth: OAuthServer, tmp_path: Path
+    server: McpUpstream, oauth: OAuthServer, tmp_path: Path, is_warm: bool
 ) -> None:
+    """Cold processes also import the SDK of MCP first, beside the event loop, which answers other calls."""
     by_person()
     sign_in(oauth)
-    processes = [caller_process(tmp_path, number, is_warm=True) for number in (13, 13, 12, 12)]
+    processes = [caller_process(tmp_path, number, is_warm=is_warm) for number in (13, 13, 12, 12)]
     try:
         for process in processes:
             ready(process)

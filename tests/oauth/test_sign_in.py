@@ -28,7 +28,13 @@ from tests.support.mcp_upstream import McpUpstream
 from tests.support.oauth_server import OAuthServer
 from tools_app import governance
 from tools_app.models import AuditEntry, Connection, SignIn, Source, UpstreamToken
-from tools_app.sdk.errors import AuthorizationError, ConfigurationError, ToolError, ValidationError
+from tools_app.sdk.errors import (
+    AuthorizationError,
+    ConfigurationError,
+    ToolError,
+    UpstreamUnavailableError,
+    ValidationError,
+)
 from tools_app.sdk.hub_errors import UpstreamSignInError
 from tools_app.upstream.oauth import tokens
 
@@ -305,7 +311,7 @@ def test_every_caller_signs_in_where_the_connection_says_so(server: McpUpstream,
     ann, bob = (replace(caller("ann"), id=f"user:{number}", kind="user") for number in (1, 2))
     sign_in(oauth, caller=ann.id)
     look(ann)
-    with pytest.raises(UpstreamSignInError, match="no sign-in of this caller"):
+    with pytest.raises(UpstreamSignInError, match="no sign-in of user:2 yet"):
         look(bob)
     sign_in(oauth, caller=bob.id)
     look(bob)
@@ -324,7 +330,7 @@ def test_a_sign_in_is_for_callers_that_exist(server: McpUpstream, oauth: OAuthSe
     by_person("each", per_user=True)
     with pytest.raises(ValidationError, match="has one sign-in"):
         begin(caller="user:1")
-    for one in ("key:999", "token:eve", "user:x", "key:"):
+    for one in ("key:999", "user:x", "key:"):
         with pytest.raises(ValidationError, match="no caller"):
             begin("each", caller=one)
 
@@ -386,3 +392,37 @@ def test_secrets_are_encrypted_anew(server: McpUpstream, oauth: OAuthServer, set
     rotation = governance.rotate_secrets(actor=ACTOR)
     assert (rotation.rotated, rotation.unreadable) == (2, [])
     look()
+
+
+def test_a_client_that_was_entered_is_not_sent_to_another_server(server: McpUpstream, oauth: OAuthServer) -> None:
+    """A source that is taken over names a server of its attacker."""
+    by_person(secret={"client_id": "entered", "client_secret": "s3cret-of-client"})
+    sign_in(oauth)
+    with oauth_server.running() as attacker:
+        (document,) = server.documents.values()
+        document["authorization_servers"] = [attacker.issuer]
+        with pytest.raises(ConfigurationError, match="was entered for"):
+            begin()
+        assert "s3cret" not in repr(attacker.requests)
+        # An operator can decide so.
+        governance.sign_out("ann", actor=ACTOR)
+        sign_in(attacker)
+        server.accepts = attacker.accepts
+        look()
+
+
+def test_a_registration_with_another_redirect_uri_is_refused(server: McpUpstream, oauth: OAuthServer) -> None:
+    by_person()
+    other = {"client_id": "x", "redirect_uris": ["https://elsewhere.example.org/"]}
+    oauth.fail("/register", status=201, body=other)
+    with pytest.raises(UpstreamUnavailableError, match="another redirect URI"):
+        begin()
+
+
+def test_scopes_that_no_server_has_are_left_out(server: McpUpstream, oauth: OAuthServer) -> None:
+    by_person()
+    (document,) = server.documents.values()
+    document["scopes_supported"] = ["notes", "a\x1bb", "x" * 5_000, "more"]
+    sign_in(oauth)
+    look()
+    assert token_of().scopes == "notes more"

@@ -18,7 +18,7 @@ from tests.support.mcp_upstream import McpUpstream
 from tests.support.oauth_server import OAuthServer
 from tests.support.tools import eventually
 from tools_app import engine, governance, sources
-from tools_app.catalog import catalog, connections
+from tools_app.catalog import accounts, catalog
 from tools_app.models import Connection, ErrorLog, Source, SourceStatus, UpstreamToken
 from tools_app.sdk.accounts import ConnectionKind
 from tools_app.sdk.errors import ApiError, ToolError, UpstreamUnavailableError
@@ -445,7 +445,7 @@ def dumped() -> str:
 def parts(name: str = "ann") -> tuple[Any, Any]:
     row = Connection.objects.get(name=name)
     origin = Source.objects.get(name="acme").origin
-    return connections.of_row(row, ConnectionKind.outside("acme")), origin
+    return accounts.of_row(row, ConnectionKind.outside("acme")), origin
 
 
 def secret_of(row: UpstreamToken) -> str:

@@ -6,16 +6,21 @@ import itertools
 from datetime import UTC, datetime
 from typing import Any
 
+from django.contrib.auth import get_user_model
 from django.db import connection
 
 from tools_app.models import (
+    Alert,
     Approval,
+    BrowserSession,
     Call,
     CallHour,
     Definition,
     ErrorGroup,
     ErrorLog,
     IdempotencyKey,
+    PasswordLink,
+    StandingApproval,
     StoredAnswer,
     ToolRecord,
 )
@@ -40,6 +45,18 @@ def call(at: datetime = NOW, **changes: Any) -> Call:
         "result_bytes": 17,
     }
     return Call.objects.create(id=f"{next(_numbers):032x}", started_at=at, **values | changes)
+
+
+def alert(at: datetime = NOW, **changes: Any) -> Alert:
+    number = f"{next(_numbers):032x}"
+    values: dict[str, Any] = {
+        "event": "approval.requested",
+        "cause": number,
+        "severity": "warning",
+        "caller_id": "key:1",
+        "caller_name": "alice",
+    }
+    return Alert.objects.create(id=number, at=at, **values | changes)
 
 
 def error(at: datetime = NOW, **changes: Any) -> ErrorLog:
@@ -82,17 +99,41 @@ def idempotency_key(at: datetime = NOW, **changes: Any) -> IdempotencyKey:
 def stored_answer(at: datetime = NOW, **changes: Any) -> StoredAnswer:
     """One that is kept until then."""
     values: dict[str, Any] = {"caller_id": "key:1", "tool_name": "echo", "digest": "d" * 64, "is_text": False}
+    values["content"] = b"hidden"
     return StoredAnswer.objects.create(
-        id=f"{next(_numbers):032x}", content=b"hidden", size=6, created_at=at, expires_at=at, **values | changes
+        id=f"{next(_numbers):032x}", size=6, created_at=at, expires_at=at, **values | changes
     )
 
 
 def approval(at: datetime = NOW, **changes: Any) -> Approval:
     """One that held until then."""
     values: dict[str, Any] = {"caller_kind": "key", "caller_id": "key:1", "caller_name": "alice", "tool_name": "echo"}
+    values["arguments"] = b"hidden"
     return Approval.objects.create(
-        id=f"{next(_numbers):032x}", arguments=b"hidden", door="rest", asked_at=at, expires_at=at, **values | changes
+        id=f"{next(_numbers):032x}", door="rest", asked_at=at, expires_at=at, **values | changes
     )
+
+
+def standing_approval(at: datetime = NOW, **changes: Any) -> StandingApproval:
+    """One that was valid until then."""
+    values: dict[str, Any] = {"caller_kind": "key", "caller_id": "key:1", "caller_name": "alice", "tool_name": "echo"}
+    values |= {"constraint": b"hidden", "uses": 3, "created_by": "user:olivia"}
+    return StandingApproval.objects.create(
+        id=f"{next(_numbers):032x}", created_at=at, expires_at=at, **values | changes
+    )
+
+
+def browser_session(at: datetime = NOW, **changes: Any) -> BrowserSession:
+    """One that was last used then."""
+    user = get_user_model()._default_manager.create(username=f"user {next(_numbers)}")
+    values: dict[str, Any] = {"caller_id": "user:1", "session_key": f"{next(_numbers):032x}", "user_id": user.pk}
+    return BrowserSession.objects.create(started_at=at, seen_at=at, **values | changes)
+
+
+def password_link(at: datetime = NOW) -> PasswordLink:
+    """One that was valid until then."""
+    user = get_user_model()._default_manager.create(username=f"user {next(_numbers)}")
+    return PasswordLink.objects.create(user_id=user.pk, hash=f"{next(_numbers):064x}", expires_at=at)
 
 
 def definition(at: datetime = NOW, **changes: Any) -> Definition:

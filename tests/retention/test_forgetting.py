@@ -14,21 +14,37 @@ from django.db import DatabaseError, connection
 from django.db.models import Sum
 from django.utils import timezone
 
-from tests.retention.rows import NOW, approval, call, error, group, hour, idempotency_key, many_calls, stored_answer
+from tests.retention.rows import (
+    NOW,
+    alert,
+    approval,
+    browser_session,
+    call,
+    error,
+    group,
+    hour,
+    idempotency_key,
+    many_calls,
+    standing_approval,
+    stored_answer,
+)
 from tools_app import governance
-from tools_app.journal import retention, rows
+from tools_app.journal import retention, rows, trail
+from tools_app.journal.pace import BATCH
 from tools_app.journal.retention import Forgotten
-from tools_app.journal.retention.pace import BATCH
 from tools_app.models import (
     ApiKey,
     Approval,
     AuditEntry,
+    AuditSeal,
+    BrowserSession,
     Call,
     CallHour,
     ErrorGroup,
     ErrorLog,
     IdempotencyKey,
     PendingCount,
+    StandingApproval,
     StoredAnswer,
 )
 from tools_app.models.calls import LONGEST
@@ -44,7 +60,18 @@ def key() -> ApiKey:
 
 def journal() -> str:
     """Everything that is recorded of calls."""
-    tables = (Call, ErrorLog, ErrorGroup, CallHour, PendingCount, IdempotencyKey, StoredAnswer, Approval)
+    tables = (
+        Call,
+        ErrorLog,
+        ErrorGroup,
+        CallHour,
+        PendingCount,
+        IdempotencyKey,
+        StoredAnswer,
+        Approval,
+        StandingApproval,
+        BrowserSession,
+    )
     return str(serializers.serialize("json", [row for table in tables for row in table._base_manager.all()]))
 
 
@@ -60,15 +87,27 @@ def test_nothing_personal_is_left_and_every_number(key: ApiKey) -> None:
     idempotency_key(caller_id=who)
     stored_answer(caller_id=who)
     approval(caller_id=who)
+    standing_approval(caller_id=who)
+    browser_session(caller_id=who, address="203.0.113.7")
+    alert(caller_id=who)
     other = call(caller_id="key:99", caller_name="bob", error="bob's")
     error(call_id=other.pk, caller_name="bob", message="bob's", detail="bob's")
     hour(caller_id="key:99", caller_name="bob", calls=5)
     before = journal()
     assert retention.remembered(who) == Forgotten(
-        calls=2, errors=1, hours=1, idempotency_keys=1, stored_answers=1, approvals=1
+        calls=2,
+        errors=1,
+        hours=1,
+        idempotency_keys=1,
+        stored_answers=1,
+        approvals=1,
+        audit_entries=1,
+        standing_approvals=1,
+        sessions=1,
+        alerts=1,
     )
 
-    assert retention.forget(who, actor="user:root", reason="asked to") == Forgotten(2, 1, 1, 1, 1, 1)
+    assert retention.forget(who, actor="user:root", reason="asked to") == Forgotten(2, 1, 1, 1, 1, 1, 1, 1, 1, 1)
 
     after = journal()
     assert "alice" in before
@@ -85,7 +124,7 @@ def test_nothing_personal_is_left_and_every_number(key: ApiKey) -> None:
     assert (nobody.calls, nobody.total_ms, nobody.within_10, nobody.caller_name) == (3, 30, 3, "forgotten")
     assert after.count("bob's") == before.count("bob's") == 3
     assert CallHour.objects.get(caller_id="key:99").calls == 5
-    assert retention.remembered(who) == Forgotten(0, 0, 0, 0, 0, 0)
+    assert retention.remembered(who) == Forgotten(*[0] * 10)
 
 
 def test_leaves_one_entry_that_names_people_only_by_id(key: ApiKey) -> None:
@@ -103,12 +142,67 @@ def test_leaves_one_entry_that_names_people_only_by_id(key: ApiKey) -> None:
         "idempotency_keys": 0,
         "stored_answers": 0,
         "approvals": 0,
+        "audit_entries": 0,
+        "standing_approvals": 0,
+        "sign_ins": 0,
+        "sessions": 0,
+        "alerts": 0,
     }
 
 
-def test_the_audit_trail_stays(key: ApiKey) -> None:
-    retention.forget("alice", actor="test")
-    assert AuditEntry.objects.filter(subject="key:alice", action="key.create").count() == 1
+def entry(**values: Any) -> AuditEntry:
+    about = {"actor": "user:root", "action": "tool.disable", "subject": "echo", "reason": "why", "address": "192.0.2.1"}
+    return AuditEntry.objects.create(**about | values, changes={"enabled": [True, False]}, client="browser")
+
+
+def test_audit_entries_lose_what_is_personal_and_still_prove_themselves(key: ApiKey) -> None:
+    by, about, of_hub, other = (
+        entry(actor="key:alice"),
+        entry(subject="key:alice"),
+        entry(actor="hub", subject="key:alice"),
+        entry(),
+    )
+    trail.seal()
+
+    retention.forget(f"key:{key.pk}", actor="command:root")
+
+    [forgotten] = AuditEntry.objects.filter(action="caller.forget")
+    rows = {row.pk: row for row in AuditEntry.objects.all()}
+    assert [
+        (row.actor, row.subject, row.reason, row.address, row.client, row.changes)
+        for row in (rows[one.pk] for one in (by, about, of_hub, other))
+    ] == [
+        ("key:forgotten", "echo", "", "", "", {"enabled": [True, False]}),
+        ("user:root", "key:forgotten", "", "192.0.2.1", "browser", {}),
+        ("hub", "key:forgotten", "", "", "", {}),
+        ("user:root", "echo", "why", "192.0.2.1", "browser", {"enabled": [True, False]}),
+    ]
+    seal = AuditSeal.objects.get(pk=by.pk)
+    assert (seal.changed_by, seal.changed_at is not None) == (forgotten.pk, True)
+    assert AuditSeal.objects.get(pk=other.pk).changed_by is None
+    report = trail.verify()
+    assert (report.faults, report.redacted) == (0, 4), "with the creation of the key"
+
+
+def test_a_change_of_a_redacted_entry_is_found(key: ApiKey) -> None:
+    by = entry(actor="key:alice")
+    retention.forget(f"key:{key.pk}", actor="command:root")
+    AuditEntry.objects.filter(pk=by.pk).update(subject="read_page")
+    assert str(trail.verify().first) == f"entry {by.pk} was changed"
+
+
+def test_redacted_entries_can_be_redacted_again_and_pruned(key: ApiKey) -> None:
+    user = get_user_model()._default_manager.create_user("bert")
+    both = entry(actor="user:bert", subject="key:alice")
+    AuditEntry.objects.update(at=timezone.now() - timedelta(days=401))
+    retention.forget(f"key:{key.pk}", actor="command:root")
+    retention.forget(f"user:{user.pk}", actor="command:root")
+    both.refresh_from_db()
+    assert (both.actor, both.subject) == ("user:forgotten", "key:forgotten")
+    assert trail.verify().faults == 0
+    assert retention.prune(timezone.now()).counts["audit entries"] == 2
+    report = trail.verify()
+    assert (report.faults, report.deleted) == (0, 2)
 
 
 def test_hours_that_fall_together_are_added_up(key: ApiKey) -> None:
@@ -205,7 +299,7 @@ def test_forgets_many() -> None:
         hour(NOW - timedelta(hours=number), caller_id="local:carl", caller_name="carl")
     for number in range(BATCH + 1):
         error(call_id=f"many {number}", caller_name="carl")
-    assert retention.forget("local:carl", actor="test") == Forgotten(2 * BATCH + 1, BATCH + 1, BATCH + 1, 0, 0, 0)
+    assert retention.forget("local:carl", actor="test") == Forgotten(2 * BATCH + 1, BATCH + 1, BATCH + 1, *[0] * 7)
     assert "carl" not in journal()
     assert CallHour.objects.aggregate(calls=Sum("calls")) == {"calls": BATCH + 1}
 
@@ -246,5 +340,5 @@ def test_ends_while_the_caller_keeps_calling() -> None:
     call(caller_id="local:carl")
     hour(caller_id="local:carl")
     with connection.execute_wrapper(calls_again):
-        assert retention.forget("local:carl", actor="test") == Forgotten(1, 0, 1, 0, 0, 0)
+        assert retention.forget("local:carl", actor="test") == Forgotten(1, 0, 1, *[0] * 7)
     assert CallHour.objects.filter(caller_id="forgotten").count() == 1

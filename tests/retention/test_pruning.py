@@ -16,6 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from tests.retention.rows import (
     NOW,
     approval,
+    browser_session,
     call,
     day_of_calls,
     definition,
@@ -24,13 +25,14 @@ from tests.retention.rows import (
     hour,
     idempotency_key,
     many_calls,
+    password_link,
     stored_answer,
 )
 from tests.support.tools import Hub, eventually
 from tools_app import engine
 from tools_app.journal import retention
+from tools_app.journal.pace import BATCH, Pace
 from tools_app.journal.retention import pruning
-from tools_app.journal.retention.pace import BATCH, Pace
 from tools_app.journal.retention.pruning import RULES, expired
 from tools_app.models import AuditEntry, Call, Chore, Definition, ErrorGroup, ErrorLog, ToolRecord
 from tools_app.models.calls import LONGEST
@@ -62,6 +64,8 @@ LIMITS = pytest.mark.parametrize(
         ("idempotency keys", idempotency_key, DAY),
         ("stored answers", stored_answer, timedelta()),
         ("approvals", approval, 14 * DAY),
+        ("password links", password_link, timedelta()),
+        ("sessions", browser_session, DAY / 2),
         ("definitions", definition, 90 * DAY),
     ],
 )
@@ -227,7 +231,13 @@ def test_finds_rows_by_their_indexes() -> None:
     if connection.vendor != "sqlite":
         pytest.skip("PostgreSQL reads small tables from end to end, whatever their indexes")
     for rule, rows in expired(NOW).items():
-        if rule.kind not in ("definitions", "error groups", "notes on errors"):  # They are few.
+        if rule.kind not in (
+            "definitions",
+            "error groups",
+            "notes on errors",
+            "ended maintenance",
+            "password links",
+        ):  # They are few.
             plan = rows.values_list("pk")[:10].explain()
             assert "USING" in plan, (rule, plan)
             assert "SCAN" not in plan, (rule, plan)

@@ -16,7 +16,7 @@ from tests.support.tools import eventually
 from tools_app import sources
 from tools_app.base.ports import UnavailableError
 from tools_app.models import Source, SourceStatus, ToolRecord
-from tools_app.sources import lister, outside, sync
+from tools_app.sources import lister, outside, recording, sync
 from tools_app.sources.lister import Lister, claim, due
 from tools_app.sources.watcher import Watcher
 
@@ -258,7 +258,7 @@ class TestListing:
         def broken(*_: Any) -> None:
             Source.objects.create(name="")  # A constraint of the database.
 
-        monkeypatch.setattr(sync._Batch, "run", broken)
+        monkeypatch.setattr(recording.Batch, "run", broken)
         start()
         assert eventually(lambda: SourceStatus.objects.get().failures == 1)
         assert SourceStatus.objects.get().error == "its listing cannot be recorded: IntegrityError"

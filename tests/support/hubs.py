@@ -45,9 +45,11 @@ class Answer:
 class Client:
     """One caller's kept connection to a server."""
 
-    def __init__(self, port: int, key: str, patience: float = 30.0) -> None:
+    def __init__(self, port: int, key: str, patience: float = 30.0, idempotency_key: str = "") -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=patience)
         self._headers = {"Content-Type": "application/json", "X-API-Key": key}
+        if idempotency_key:
+            self._headers["Idempotency-Key"] = idempotency_key
 
     def call(self, tool: str, n: int, **parameters: Any) -> Answer:
         """Call a tool. Nothing is sent twice: what is not answered stays so."""
@@ -91,8 +93,8 @@ class TrialHub:
         return self.home.serving(**extra)
 
     @contextlib.contextmanager
-    def client(self, server: Server, patience: float = 30.0) -> Iterator[Client]:
-        made = Client(server.port, self.key, patience)
+    def client(self, server: Server, patience: float = 30.0, idempotency_key: str = "") -> Iterator[Client]:
+        made = Client(server.port, self.key, patience, idempotency_key)
         try:
             yield made
         finally:

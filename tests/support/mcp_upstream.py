@@ -141,6 +141,8 @@ class McpUpstream:
         self.challenge = "Bearer"
         self.documents: dict[str, Json] = {}
         self.refused = 0
+        # Whether default answers say how many calls there were.
+        self.counts = False
         self.behaviours: dict[str, Behaviour] = {}
         self.faults: dict[str, Fault] = {}
         self.sessions: set[str] = set()
@@ -304,7 +306,8 @@ class McpUpstream:
             return text(json.dumps(await self._ask(behaviour.request, send)))
         if behaviour.asks is not None:
             return text(json.dumps(params["inputResponses"]))
-        return behaviour.result if behaviour.result is not None else text(json.dumps(arguments))
+        counted = {"call": len(self.calls)} if self.counts else {}
+        return behaviour.result if behaviour.result is not None else text(json.dumps({**arguments, **counted}))
 
     async def _tell_and_wait(self, behaviour: Behaviour, token: Any, send: Send) -> None:
         for number in range(behaviour.progress if token is not None else 0):
@@ -721,7 +724,7 @@ def running(
 
 def command(**options: Any) -> list[str]:
     """The command that runs the server over stdio: `tools`, `eras`, `behaviours`, `instructions`, `state`, `log`,
-    `wait` (seconds before it answers anything), `newest`."""
+    `wait` (seconds before it answers anything), `newest`, `counts`."""
     root = str(Path(__file__).resolve().parent.parent.parent)
     start = f"import sys; sys.path.insert(0, {root!r}); from tests.support.mcp_upstream import main; main(sys.argv[1])"
     return [sys.executable, "-c", start, json.dumps(options)]
@@ -731,6 +734,7 @@ async def _over_stdio(options: Json) -> None:
     server = McpUpstream(options.get("tools"), eras=options.get("eras", ("legacy", "modern")))
     server.instructions = options.get("instructions", "")
     server.newest = options.get("newest", LEGACY)
+    server.counts = options.get("counts", False)
     for name, values in options.get("behaviours", {}).items():
         server.behave(name, **values)
     if log := options.get("log"):

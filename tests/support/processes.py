@@ -26,8 +26,10 @@ class Home:
 
     path: Path
     extra: dict[str, str] = field(default_factory=dict)
-    # Another version of the hub may need other packages.
+    # Another one has other packages.
     interpreter: str = sys.executable
+    # Seconds until a server has to answer, or a command to end.
+    patience: float = 60
 
     @property
     def environment(self) -> dict[str, str]:
@@ -53,7 +55,7 @@ class Home:
             cwd=CHECKOUT.anchor,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=self.patience,
             check=False,
         )
 
@@ -66,7 +68,7 @@ class Home:
             cwd=CHECKOUT.anchor,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=self.patience,
             check=False,
         )
 
@@ -89,7 +91,7 @@ class Home:
         process = self.start("serve", "--port", str(port), *arguments, **extra)
         server = Server(process, port)
         try:
-            server.wait()
+            server.wait(self.patience)
             yield server
         finally:
             server.end()

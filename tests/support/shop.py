@@ -11,6 +11,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
+from django.utils import timezone
+
+from tools_app.models import SourceDocument
+
 DOCUMENT: Final = "/openapi.json"
 BASE: Final = "/v1"
 KEY: Final = "key-of-the-shop-4711"
@@ -71,17 +75,34 @@ def document(base: str = "https://shop.example.org/v1", **others: Any) -> dict[s
     }
 
 
+def deviate(source: str = "shop", number: int = 3) -> None:
+    """Record answers that deviate from the document of a source."""
+    now = timezone.now()
+    SourceDocument.objects.get(source__name=source).findings.create(
+        operation="GET /orders", status=200, difference="/0/id: string instead of integer", count=number,
+        first_at=now, last_at=now,
+    )  # fmt: skip
+
+
 class Shop:
     def __init__(self) -> None:
         self.orders: dict[str, dict[str, Any]] = {}
         # Method and path of each request for the API.
         self.calls: list[str] = []
+        # The headers of every request.
+        self.requests: list[dict[str, str]] = []
         # Requests for the document: what they said they know.
         self.conditions: list[str] = []
         # Without the right key, the API refuses. Empty: it requires none.
         self.key = ""
         # Which Authorization headers it accepts; None: it looks at none.
         self.accepts: Callable[[str], bool] | None = None
+        # Headers of each request for the document.
+        self.seen: list[dict[str, str]] = []
+        # Whether the document requires the key, too.
+        self.guards_document = False
+        # Where its URL redirects to.
+        self.moved_to = ""
         # Served instead of the document.
         self.broken: bytes | None = None
         self.has_etag = True
@@ -137,7 +158,14 @@ class Shop:
     ) -> tuple[int, dict[str, str], bytes]:
         parts = urlsplit(target)
         headers = {name.lower(): value for name, value in headers.items()}
+        self.requests.append(headers)
         if parts.path == DOCUMENT:
+            self.seen.append(headers)
+            keys = headers.get("x-api-key"), *parse_qs(parts.query).get("key", [])
+            if self.guards_document and self.key not in keys:
+                return 401, {"Content-Type": "application/json"}, b'{"message": "The key is missing or wrong"}'
+            if self.moved_to:
+                return 302, {"Location": self.moved_to}, b""
             return self._document(headers.get("if-none-match", ""))
         self.calls.append(f"{method} {target}")
         if self.key and headers.get("x-api-key") != self.key:

@@ -36,6 +36,10 @@ class Store(ABC):
     def damage(self) -> list[str]:
         """What the database itself finds wrong with its files."""
 
+    @abstractmethod
+    def size(self) -> int:
+        """The bytes that it takes, without a log of changes."""
+
     def calls(self) -> dict[str, str]:
         """The status of every call by its id; says so if a call has two rows."""
         rows = self.query("SELECT id, status FROM tools_app_call")
@@ -106,6 +110,10 @@ class SQLiteStore(Store):
     def damage(self) -> list[str]:
         return [found for (found,) in self.query("PRAGMA integrity_check") if found != "ok"]
 
+    def size(self) -> int:
+        ((size,),) = self.query("SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()")
+        return int(size)
+
     def _connected(self) -> sqlite3.Connection:
         # Never made where it is missing.
         return sqlite3.connect(f"{self.path.as_uri()}?mode=rw", uri=True, timeout=20, isolation_level=None)
@@ -134,6 +142,9 @@ class PostgresStore(Store):
 
     def damage(self) -> list[str]:
         return []  # Its checks (amcheck) are not for everybody; reading every row is what is left.
+
+    def size(self) -> int:
+        return int(self.query("SELECT pg_database_size(current_database())")[0][0])
 
 
 @contextlib.contextmanager

@@ -1,1 +1,5 @@
-"""An upgrade of a filled hub, from another checkout of ToolHub to this one: `python -m tests.upgrade`."""
+"""Hubs of the oldest version from which an upgrade has to work, upgraded to this one: `make test-upgrade`.
+
+BASE names that version, as a commit. Its own code, with its own packages, fills a hub; `toolhub serve` of this checkout
+then finds that hub.
+"""

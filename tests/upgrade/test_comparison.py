@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import subprocess
 from typing import Any
 
-from tests.support.processes import CHECKOUT
-from tests.upgrade.__main__ import Contents, Row, base_commit, lost, wrong_hashes
+from tests.upgrade.contents import Contents, Row, lost, wrong_hashes
 
 BEFORE = Contents(
     {"keys": {1: {"id": 1, "name": "a", "hash": "x"}, 2: {"id": 2, "name": "b", "hash": "y"}}, "gone": {1: {"id": 1}}},
@@ -41,9 +39,3 @@ def test_a_hash_that_does_not_fit_is_reported() -> None:
     assert list(wrong_hashes(Contents({"tools_app_definition": rows}))) == [
         "tools_app_definition 2: its hash is not that of its body"
     ]
-
-
-def test_the_base_to_upgrade_from_is_a_commit_before_this_one() -> None:
-    ancestor = ["git", "merge-base", "--is-ancestor", base_commit(), "HEAD"]
-    assert len(base_commit()) == 40
-    assert subprocess.run(ancestor, cwd=CHECKOUT, check=False).returncode == 0

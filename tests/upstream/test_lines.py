@@ -20,7 +20,7 @@ from tests.support.mcp_upstream import tool
 from tests.upstream.conftest import until
 from tools_app.upstream import session as sessions
 from tools_app.upstream.lines import LineTransport
-from tools_app.upstream.links import Asked, Link, opened
+from tools_app.upstream.links import Link, PendingRequest, opened
 from tools_app.upstream.listing import listed
 from tools_app.upstream.session import Session
 from tools_app.upstream.wire import MOST_PER_SECOND, Broken, Pace, TooLong, lines_of
@@ -71,9 +71,9 @@ async def session(pipes: Pipes) -> AsyncIterator[Session]:
     await one.close()
 
 
-def asked(seconds: float = 20.0, **options: Any) -> Asked:
+def asked(seconds: float = 20.0, **options: Any) -> PendingRequest:
     deadline = time.monotonic() + seconds
-    return Asked(lambda: max(0.0, deadline - time.monotonic()), **options)
+    return PendingRequest(lambda: max(0.0, deadline - time.monotonic()), **options)
 
 
 async def called(one: Session, name: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from django.db import DatabaseError
 from django.utils import timezone
 
-from tools_app.access import actions, issuer
+from tools_app.access import actions, addresses, issuer
 from tools_app.base import database, hub, ports, secrets
 from tools_app.catalog import catalog
 from tools_app.journal.refusals import Presented
@@ -33,7 +33,7 @@ _GRANTING: Final = (actions.TOOLS_LIST, actions.TOOLS_READ, actions.TOOLS_CALL, 
 _NAMES: Final = ("preferred_username", "client_id", "azp")
 _PLAIN: Final = re.compile(r"[\w.@|:+-]+", re.ASCII)
 MOST_SUBJECT: Final = 56
-_KEY_REFUSED: Final = "The key is unknown, revoked or expired"
+_KEY_REFUSED: Final = "The key is unknown, revoked, expired or not allowed from this address"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,7 @@ class _CachedKey:
     caller: Caller
     key_id: int
     ends: datetime | None
+    allowed: tuple[addresses.Network, ...]
 
 
 class KeyCache:
@@ -68,13 +69,21 @@ def read_credential(own: str | None, authorization: str | None) -> str | None:
     return bearer
 
 
-async def caller_of_key(credential: str | None, at: str = "") -> Caller:
-    """The caller behind a key, or behind a token issued for `at`, the address of the request.
+def presented(credential: str | None, words: str) -> Presented | None:
+    """A key in a request that no one answers; None if it has not the form of one. The journal finds out whose it is."""
+    if credential is None or not secrets.well_formed(credential):
+        return None
+    return Presented(secrets.prefix_of(credential), words=words, hashes=tuple(secrets.key_hashes(credential)))
+
+
+async def caller_of_key(credential: str | None, at: str = "", address: str = "") -> Caller:
+    """The caller behind a key, or behind a token issued for `at`, the URL of the request. `address` is the client's.
 
     A revoked key is refused from the next request on, in every process.
 
     Raises:
-        AuthenticationError: the key is missing, unknown, revoked or expired; the caller is not told which.
+        AuthenticationError: the key is missing, unknown, revoked, expired or not allowed from this address; the caller
+            is not told which.
         AuthorizationError: the token grants nothing here.
         CircuitOpenError: tokens cannot be verified now.
         StoppedError: an operator has stopped the key.
@@ -102,6 +111,10 @@ async def caller_of_key(credential: str | None, at: str = "") -> Caller:
             cache.by_hash[key_hash] = cached_key
     if cached_key.ends is not None and cached_key.ends <= timezone.now():
         raise AuthenticationError(_KEY_REFUSED, detail=Presented(prefix, cached_key.caller.id, cached_key.caller.name))
+    if not addresses.admit(cached_key.allowed, address):
+        words = f"The key is not allowed from {address}" if address else "The key is not allowed without an IP address"
+        presented = Presented(prefix, cached_key.caller.id, cached_key.caller.name, words)
+        raise AuthenticationError(_KEY_REFUSED, detail=presented)
     if (stop := snapshot.stops.get((Stop.Kind.KEY, cached_key.caller.name))) is not None:
         error = StoppedError.because(stop.words)
         error.detail = Presented(prefix, cached_key.caller.id, cached_key.caller.name)
@@ -120,7 +133,8 @@ def _caller_of_token(claims: Mapping[str, Any]) -> Caller:
         # The prefix occurs in no plain subject: otherwise a subject could be chosen that equals another's hash.
         subject = f"#{hashlib.sha256(subject.encode(errors='replace')).hexdigest()[:MOST_SUBJECT]}"
     shown_name = shortened(hygiene.cleaned(name))
-    return Caller("token", f"token:{subject}", shown_name, scopes, issuer.reach(claims), asks=issuer.asks())
+    identifier, by = f"token:{subject}", str(claims["iss"])
+    return Caller("token", identifier, shown_name, scopes, issuer.reach(claims), asks=issuer.asks(), issuer=by)
 
 
 def caller_of_user(user: Any) -> Caller:
@@ -136,7 +150,7 @@ def caller_of_process(reach: Reach = EVERYWHERE) -> Caller:
     try:
         name = getpass.getuser()
     except (OSError, KeyError, ImportError):
-        name = "local"
+        return Caller("local", "local:", "local", LOCAL_SCOPES, reach)
     return Caller("local", f"local:{name}"[:64], name, LOCAL_SCOPES, reach)
 
 
@@ -149,5 +163,6 @@ def _look_up(hashes: list[str], prefix: str) -> _CachedKey:
         reach = key.reach
     except DatabaseError as error:
         raise StorageBusyError(detail=error) from error
-    caller = Caller("key", f"key:{key.pk}", key.name, frozenset(key.scopes), reach, key.rate, key.asks)
-    return _CachedKey(caller, key.pk, key.ends(hashes))
+    allowed = tuple(key.addresses)
+    caller = Caller("key", f"key:{key.pk}", key.name, frozenset(key.scopes), reach, key.rate, key.asks, allowed)
+    return _CachedKey(caller, key.pk, key.ends(hashes), addresses.networks(allowed))

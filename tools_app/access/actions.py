@@ -46,6 +46,8 @@ class Action:
     event: str = ""
     # Whether its entries in the audit trail are changes.
     changes: bool = True
+    # A setting and another right: while the setting is on, users with that right may as well.
+    by_setting: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
         ACTIONS.append(self)
@@ -68,7 +70,8 @@ class Action:
 
     def _refusal(self, principal: Caller | User, subject: str) -> AuthorizationError | None:
         if not isinstance(principal, Caller):
-            return None if self.right and principal.has_perm(self.permission) else _not_permitted()
+            may = self.right and (principal.has_perm(self.permission) or self._permits_by_setting(principal))
+            return None if may else _not_permitted()
         if not self.scope:
             return _not_permitted()
         if not principal.may(self.scope):
@@ -84,6 +87,15 @@ class Action:
                 next_step=f"Ask an operator to {self.instead} in the admin, or use a key with admin:*.",
             )
         return None
+
+    def _permits_by_setting(self, user: User) -> bool:
+        if self.by_setting is None:
+            return False
+        # The settings of the site are read with this module.
+        from tools_app.base import conf
+
+        setting, right = self.by_setting
+        return bool(conf.value(setting)) and user.has_perm(f"tools_app.{right}")
 
 
 def _not_permitted() -> AuthorizationError:
@@ -101,11 +113,16 @@ def _of_administrators(model: str, app: str = "", scope: str = ALL) -> tuple[Act
 TOOLS_LIST: Final = Action(VIEWER, "view_toolrecord", LIST)
 TOOLS_READ: Final = Action(VIEWER, "view_toolrecord", READ)
 TOOLS_CALL: Final = Action(OPERATOR, "change_toolrecord", EXECUTE)
+ALERTS_READ: Final = Action(VIEWER, "view_alert", MANAGE, all_tools=True)
+ALERT_RULES_READ: Final = Action(ADMIN, "view_alertrule", ALL)
+ALERT_DELIVERIES_READ: Final = Action(ADMIN, "view_alertdelivery", ALL)
 AGENTS_READ: Final = Action(VIEWER, "view_agent", MANAGE)
 APPROVALS_READ: Final = Action(VIEWER, "view_approval", MANAGE)  # Without it, over REST, a caller's own.
+STANDING_READ: Final = Action(VIEWER, "view_standingapproval", MANAGE)
 AUDIT_READ: Final = Action(VIEWER, "view_auditentry", ALL)
 CALLS_READ: Final = Action(VIEWER, "view_call", ALL)  # Without it, over REST, a caller's own.
-CONNECTIONS_READ: Final = Action(ADMIN, "view_connection", ALL)
+CONNECTIONS_READ: Final = Action(OPERATOR, "view_connection", ALL)  # Without secrets.
+DATA_READ: Final = Action(VIEWER, "view_disksample")  # What is stored, and how much room there is.
 DEFINITIONS_READ: Final = Action(VIEWER, "view_definition", MANAGE)
 ERRORS_READ: Final = Action(VIEWER, "view_errorgroup", MANAGE)
 ERROR_EVENTS_READ: Final = Action(VIEWER, "view_errorlog")
@@ -115,7 +132,15 @@ SETTINGS_READ: Final = Action(right="view_settings")  # There is no such permiss
 SOURCES_READ: Final = Action(VIEWER, "view_source", MANAGE, all_tools=True)
 STOPS_READ: Final = Action(VIEWER, "view_stop", MANAGE)
 TOOLSETS_READ: Final = Action(ADMIN, "view_toolset", ALL)
-PAYLOADS_READ: Final = Action(ADMIN, "view_payload", event="payload.read", changes=False)
+# With the setting, also for who approves calls, and sees their arguments there.
+PAYLOADS_READ: Final = Action(
+    ADMIN,
+    "view_payload",
+    event="payload.read",
+    changes=False,
+    by_setting=("TOOLHUB_OPERATORS_SEE_PAYLOADS", "change_approval"),
+)
+PAYLOADS_EXPORT: Final = replace(PAYLOADS_READ, by_setting=None)
 # Of what the lists of the admin show; each asks for the permission to read it.
 LIST_EXPORT: Final = Action(event="list.export", changes=False)
 # Shown on the pages of others.
@@ -124,6 +149,7 @@ PARTS_READ: Final = tuple(Action(VIEWER, f"view_{model}") for model in ("callhou
 # ---- changes
 
 CALL_APPROVE, CALL_REFUSE = Action(OPERATOR, "change_approval", MANAGE).events("call.approve", "call.refuse")
+STANDING_GRANT, STANDING_REVOKE = CALL_APPROVE.events("standing.grant", "standing.revoke")
 DEFINITION_APPROVE, DEFINITION_REFUSE = Action(OPERATOR, "change_definition", MANAGE).events(
     "definition.approve", "definition.refuse"
 )
@@ -134,6 +160,11 @@ DEFINITION_APPROVE_OWN: Final = replace(
 ERROR_RESOLVE, ERROR_REOPEN, ERROR_NOTE = Action(OPERATOR, "change_errorgroup", MANAGE).events(
     "error.resolve", "error.reopen", "error.note"
 )
+
+ALERT_ACKNOWLEDGE: Final = Action(OPERATOR, "change_alert", MANAGE, all_tools=True, event="alert.acknowledge")
+ALERT_RULE_CREATE, ALERT_RULE_CHANGE, ALERT_RULE_DELETE = _of_administrators("alertrule")
+ALERT_RULE_TEST: Final = replace(ALERT_RULE_CHANGE, event="alertrule.test", changes=False)
+ALERT_RESEND: Final = replace(ALERT_RULE_CHANGE, event="alertrule.resend", changes=False)
 
 SOURCE_CHANGE: Final = Action(OPERATOR, "change_source", MANAGE, all_tools=True)
 SOURCE_ENABLE, SOURCE_DISABLE, SOURCE_POLICY, SOURCE_TRUST, SOURCE_DESCRIBE = SOURCE_CHANGE.events(
@@ -158,7 +189,7 @@ SOURCE_UNPIN: Final = replace(
 SOURCE_COMMAND: Final = Action(right="set_command", event="source.command")
 SOURCE_TRUST_MORE: Final = replace(SOURCE_TRUST, lifts="cannot make the trust of {} less strict", instead="change it")
 
-STOP_KINDS: Final = ("hub", "pack", "connection", "key")
+STOP_KINDS: Final = ("hub", "pack", "connection", "key", "writes")
 STOP: Final = Action(OPERATOR, "change_stop", MANAGE, all_tools=True)
 STOP_OF: Final = dict(zip(STOP_KINDS, STOP.events(*(f"{kind}.stop" for kind in STOP_KINDS)), strict=True))
 RESUME_OF: Final = dict(zip(STOP_KINDS, STOP.events(*(f"{kind}.resume" for kind in STOP_KINDS)), strict=True))
@@ -178,7 +209,8 @@ TOOL_DELETE: Final = replace(
 )
 
 CONNECTION_CREATE, CONNECTION_CHANGE, CONNECTION_DELETE = _of_administrators("connection")
-CONNECTION_TEST: Final = replace(CONNECTION_CHANGE, event="connection.test", changes=False)
+# A person who sees that a connection fails can find out why.
+CONNECTION_TEST: Final = replace(CONNECTIONS_READ, event="connection.test", changes=False)
 CONNECTION_SIGN_IN, CONNECTION_SIGN_OUT = CONNECTION_CHANGE.events("connection.sign_in", "connection.sign_out")
 
 KEY_CREATE, KEY_CHANGE = Action(ADMIN, "add_apikey", ALL).events("key.create", "key.change")
@@ -190,12 +222,35 @@ TOOLSET_CHANGE: Final = replace(_CHANGE, all_tools=True)
 # Django's own pages, which check the permissions.
 USERS_READ, GROUPS_READ = (Action(ADMIN, f"auth.view_{model}") for model in ("user", "group"))
 USER_CREATE, USER_CHANGE, USER_DELETE = _of_administrators("user", app="auth.", scope="")
+USER_ROLE, USER_PERMISSIONS, USER_INVITE, USER_RESET = USER_CHANGE.events(
+    "user.role", "user.permissions", "user.invite", "user.reset"
+)
+USER_DEACTIVATE, USER_REACTIVATE, USER_UNLOCK = USER_CHANGE.events("user.deactivate", "user.reactivate", "user.unlock")
+USER_END_SESSION: Final = replace(USER_CHANGE, event="user.end_session")  # Everyone can end their own.
+# There is no such permission: only superusers make, change and remove superusers.
+SUPERUSER_CHANGE: Final = Action(right="change_superuser")
 GROUP_CREATE, GROUP_CHANGE, GROUP_DELETE = _of_administrators("group", app="auth.", scope="")
 
 # Of commands, and of the hub itself.
-CALLER_FORGET, SECRETS_ROTATE, USER_LOCK, USER_MISTYPE = Action().events(
-    "caller.forget", "secrets.rotate", "user.lock", "user.mistype"
+# Of people; what they do with an open session is recorded as what it is.
+USER_SIGN_IN, USER_SIGN_OUT, USER_SIGN_IN_FAILED = Action(changes=False).events(
+    "user.sign_in", "user.sign_out", "user.sign_in_failed"
 )
+# Of commands: a link with which a superuser signs in without a password.
+USER_BREAK_GLASS: Final = Action(event="user.break_glass")
+USER_BREAK_GLASS_REVIEW: Final = replace(USER_CHANGE, event="user.break_glass_review")
+# A person's own second factor; an administrator resets that of a person who has lost it.
+USER_FACTOR_ADD, USER_FACTOR_CODES, USER_FACTOR_REMOVE = Action().events(
+    "user.factor_add", "user.factor_codes", "user.factor_remove"
+)
+USER_FACTOR_RESET: Final = replace(USER_CHANGE, event="user.factor_reset")
+AUDIT_EXPORT: Final = Action(event="audit.export", changes=False)
+SOURCE_SYNC: Final = Action(event="source.sync")
+CALLER_FORGET, SECRETS_ROTATE, USER_LOCK, USER_MISTYPE, USER_PASSWORD = Action().events(
+    "caller.forget", "secrets.rotate", "user.lock", "user.mistype", "user.password"
+)
+# What is recorded of one caller; arguments and answers need PAYLOADS_READ as well.
+CALLER_EXPORT: Final = Action(ADMIN, "view_apikey", event="caller.export", changes=False)
 BACKUP_RESTORE: Final = Action(event="backup.restore")
 BACKUP_CREATE: Final = Action(event="backup.create", changes=False)
 TOOL_REGISTER, TOOL_REDEFINE, TOOL_RETIRE, TOOL_RETURN = Action().events(

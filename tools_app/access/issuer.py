@@ -122,7 +122,8 @@ def reach(claims: Mapping[str, Any]) -> Reach:
     access = conf.value("TOOLHUB_OAUTH_ACCESS")
     writes = access != "read" and (not by_scope or not names.isdisjoint((WRITE, DESTROY)))
     destroys = access == "destructive" and (not by_scope or DESTROY in names)
-    return Reach(toolset_names or None, writes=writes, destroys=destroys, outside=bool(toolset_names))
+    is_limited = bool(toolset_names)
+    return Reach(toolset_names or None, writes=writes, destroys=destroys, outside=is_limited, signs_in=True)
 
 
 def asks() -> str:
@@ -260,7 +261,7 @@ class IssuerKeys:
 
     async def _refresh(self) -> None:
         try:
-            self._by_id = _usable(await _fetch_key_set())
+            self._by_id = usable_keys(await _fetch_key_set())
         except ToolError as error:
             log.warning("the keys of the OAuth issuer cannot be read: %s", error.message)
             self._trouble = error
@@ -306,7 +307,7 @@ async def _get_json(url: str, operation: str) -> Any:
         await client.close()
 
 
-def _usable(key_set: Any) -> dict[str, PyJWK]:
+def usable_keys(key_set: Any) -> dict[str, PyJWK]:
     """The keys that can verify tokens. Others are skipped, as a set may contain any."""
     import jwt
 

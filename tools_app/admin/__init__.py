@@ -6,6 +6,8 @@ Does not belong here: rules. What REST or a command must also obey is in a room 
 
 from tools_app.admin import (
     agents,
+    alert_rules,
+    alerts,
     approvals,
     audit,
     calls,
@@ -15,7 +17,9 @@ from tools_app.admin import (
     keys,
     labels,
     processes,
+    sessions,
     sources,
+    standing,
     stops,
     tools,
     toolsets,
@@ -24,6 +28,8 @@ from tools_app.admin import (
 
 __all__ = [
     "agents",
+    "alert_rules",
+    "alerts",
     "approvals",
     "audit",
     "calls",
@@ -33,7 +39,9 @@ __all__ = [
     "keys",
     "labels",
     "processes",
+    "sessions",
     "sources",
+    "standing",
     "stops",
     "tools",
     "toolsets",

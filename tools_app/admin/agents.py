@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -9,7 +11,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from tools_app.admin import links
+from tools_app.admin import connecting, links
 from tools_app.admin.journal import JournalAdmin
 from tools_app.admin.lists import Column
 from tools_app.admin.narrowing import CallerFilter
@@ -21,6 +23,7 @@ class AgentAdmin(JournalAdmin[Agent]):
     change_list_template = "admin/tools_app/agent/change_list.html"
     list_display = ("agent", "door", "speaks", "shown_toolset", "shown_caller", "joined_at", "last_call", "shown_calls")
     list_display_links = None
+    follows = "agents"
     list_filter = ("door", "era", CallerFilter)
     list_select_related = ("process",)
     search_fields = ("client", "caller_name")
@@ -33,6 +36,9 @@ class AgentAdmin(JournalAdmin[Agent]):
         "agent", "door", "speaks", "shown_toolset", "shown_caller", "joined_at", "last_request",
         "last_call", "shown_calls", "shown_process",
     )  # fmt: skip
+
+    def list_context(self, request: HttpRequest) -> dict[str, Any]:
+        return {**super().list_context(request), "mcp_address": connecting.endpoints(request).mcp}
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Agent]:
         agents: QuerySet[Agent] = super().get_queryset(request)

@@ -6,22 +6,24 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from tools_app import governance
 from tools_app.access import actions
 from tools_app.admin import links
 from tools_app.admin.definitions import readable
 from tools_app.admin.exports import columns
-from tools_app.admin.filters import ActionFilter, ActorFilter, SubjectFilter, since
+from tools_app.admin.filters import ActionFilter, ActorFilter, MadeByFilter, SubjectFilter, since
+from tools_app.admin.governed import FailuresAsMessages, actor, require
 from tools_app.admin.journal import JournalAdmin
 from tools_app.admin.lists import Column
 from tools_app.admin.narrowing import between
-from tools_app.models import AuditEntry
+from tools_app.models import AuditEntry, AuditSeal
 
 FromFilter, UntilFilter = between("at")
 # Entries about reads.
@@ -41,10 +43,11 @@ class AuditAdmin(JournalAdmin[AuditEntry]):
         gettext_lazy("Changes to tools, limits, keys, connections and settings are recorded here."),
     )
     change_form_template = "admin/tools_app/auditentry/change_form.html"
-    list_filter = (ActionFilter, since("at"), FromFilter, UntilFilter, ActorFilter, SubjectFilter)
+    list_filter = (MadeByFilter, ActionFilter, since("at"), FromFilter, UntilFilter, ActorFilter, SubjectFilter)
     search_fields = ("actor", "subject")
     search_help_text = gettext_lazy("Actor or subject (starts with)")
-    fields = ("at_exactly", "shown_actor", "address", "client", "action", "shown_subject", "reason")
+    fields = ("at_exactly", "shown_actor", "address", "client", "action", "shown_subject", "reason", "shown_seal")
+    posts = {"review": "<int:pk>/review/"}
     export_columns = columns(
         "pk", "at", "actor", "action", "subject", "changes", "reason", "address", "client", pk="id"
     )
@@ -63,6 +66,8 @@ class AuditAdmin(JournalAdmin[AuditEntry]):
     shown_subject = Column[AuditEntry](gettext_lazy("Subject"), lambda entry: links.to_subject(entry.subject))
     shown_changes = Column[AuditEntry](gettext_lazy("Change"), lambda entry: in_words(entry.changes) or links.NOTHING)
 
+    shown_seal = Column[AuditEntry](gettext_lazy("Seal"), lambda entry: _seal(entry))
+
     @admin.display(description=gettext_lazy("Actor"))
     def shown_actor(self, entry: AuditEntry) -> SafeString:
         address = links.address("auditentry", "changelist", actor=entry.actor)
@@ -74,7 +79,32 @@ class AuditAdmin(JournalAdmin[AuditEntry]):
             parts=parts(entry.changes),
             as_recorded=readable(entry.changes),
             others=links.address("auditentry", "changelist", subject=entry.subject),
+            may_review=self._may_review(request, entry),
         )
+
+    def _may_review(self, request: HttpRequest, entry: AuditEntry) -> bool:
+        is_open = entry.action == actions.USER_BREAK_GLASS.event and entry in governance.open_emergencies()
+        return (
+            is_open and actions.USER_BREAK_GLASS_REVIEW.permits(request.user) and entry.subject != actor(request).name
+        )
+
+    def review_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        require(request, actions.USER_BREAK_GLASS_REVIEW)
+        with FailuresAsMessages(request):
+            governance.review_emergency(pk, actor=actor(request))
+            self.message_user(request, _("The emergency sign-in is marked as reviewed."), messages.SUCCESS)
+        return HttpResponseRedirect(links.address("auditentry", "change", pk))
+
+
+def _seal(entry: AuditEntry) -> str:
+    """Whether an entry is sealed, and what recorded its redaction."""
+    seal = AuditSeal.objects.filter(pk=entry.pk).first()
+    if seal is None:
+        return _("Not sealed yet")
+    if seal.changed_at is None:
+        return _("Sealed")
+    redaction = {"time": f"{seal.changed_at:%Y-%m-%d %H:%M} UTC", "entry": seal.changed_by}
+    return _("Sealed; redacted at %(time)s, see entry %(entry)s") % redaction
 
 
 def newest_changes(number: int) -> QuerySet[AuditEntry]:

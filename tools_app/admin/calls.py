@@ -56,6 +56,7 @@ class CallAdmin(JournalAdmin[Call]):
         gettext_lazy("Every tool call is recorded here, with its caller and outcome."),
     )
     first_steps = True
+    follows, follows_by = "calls", "switching"
     list_display_links = None
     list_filter = (
         StatusFilter, CodeFilter, "door", since("started_at"), FromFilter, UntilFilter, SlowFilter, CallerFilter,

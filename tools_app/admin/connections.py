@@ -24,7 +24,7 @@ from tools_app.admin import links, sign_ins, theme
 from tools_app.admin.governed import FailuresAsMessages, actor, require
 from tools_app.admin.lists import Column
 from tools_app.admin.sign_ins import SignInAdmin
-from tools_app.catalog import catalog, connections
+from tools_app.catalog import accounts, catalog, connections
 from tools_app.catalog import forms as connection_forms
 from tools_app.catalog import sign_ins as sign_in_states
 from tools_app.governance import probes
@@ -87,7 +87,7 @@ class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes non
         if self.instance.pk is not None and "secret" in self.fields:
             self.fields["secret"].help_text = _("Stored. Leave empty to keep it. Required again if you change the URL.")
             self.initial.update({_field(option): value for option, value in _options_of(self.instance)})
-        if self.instance.form in connection_forms.OAUTH:
+        if self.instance.form in Connection.OAUTH:
             self.initial.update({_field(option): value for option, value in self.instance.options.items()})
 
     def changes(self) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes non
         if cleaned.get("form") or (self.instance.pk is not None and self.instance.form):
             chosen = ("form", "url", "allow_http", "timeout_ms") if self.instance.pk is None else ()
             form = cleaned.get("form") or self.instance.form
-            names = connection_forms.options_of(Form(form)) if form in connection_forms.OAUTH else ()
+            names = connection_forms.options_of(Form(form)) if form in Connection.OAUTH else ()
             oauth_options = {name: cleaned[_field(name)] or None for name in names if _field(name) in cleaned}
             changed = {"options": oauth_options} if any(oauth_options.values()) or self.instance.options else {}
             return {part: cleaned[part] for part in (*chosen, *OUTSIDE) if part in cleaned} | changed
@@ -144,7 +144,7 @@ class ConnectionRow(Protocol):
 
     key_count: int
     kind: ConnectionKind | None
-    places: connections.Places
+    places: accounts.Places
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +258,7 @@ class ConnectionAdmin(SignInAdmin):
         )
 
     def complete_rows(self, request: HttpRequest, rows: Iterable[Connection]) -> None:
-        kinds, places = _kinds(), connections.places()  # Only the pack knows the kind of its connections.
+        kinds, places = _kinds(), accounts.places()  # Only the pack knows the kind of its connections.
         for connection in rows:
             row = cast(ConnectionRow, connection)
             row.kind, row.places = connections.kind_of(connection, kinds), places
@@ -283,7 +283,7 @@ class ConnectionAdmin(SignInAdmin):
             "environment_connections": [
                 _environment_connection(pack, kind) for pack, kind in sorted(_kinds().items()) if not kind.optional
             ],
-            "may_test": self.has_change_permission(request),
+            "may_test": actions.CONNECTION_TEST.permits(request.user),
             "test_address": links.address("connection", "test"),
         }
 
@@ -380,8 +380,9 @@ class ConnectionAdmin(SignInAdmin):
                 keys=connection.keys.order_by("name")[:MOST_SHOWN],
                 calls=calls[:MOST_SHOWN] if may_see_calls else None,
                 all_calls=links.address("call", "changelist", connection=connection.name),
-                may_test=self.has_change_permission(request),
+                may_test=actions.CONNECTION_TEST.permits(request.user),
                 test_address=links.address("connection", "test"),
+                may_see_keys=actions.KEYS_READ.permits(request.user),
                 may_remove=actions.CONNECTION_DELETE.permits(request.user),
                 **sign_ins.context_of(request, connection),
             )
@@ -397,7 +398,7 @@ _VALUE_HELP: Final = gettext_lazy(
 def _oauth_fields(connection: Connection | None, chosen: Form | None = None) -> dict[str, forms.Field]:
     """The options of the form of a connection, as fields: of all forms, if none is chosen yet."""
     if connection is None and chosen is None:
-        possible = sorted(connection_forms.OAUTH)
+        possible = sorted(Connection.OAUTH)
     else:
         possible = [Form(connection.form)] if connection is not None and connection.form else [chosen] if chosen else []
     names = dict.fromkeys(name for form in possible for name in connection_forms.options_of(form))
@@ -516,14 +517,14 @@ def _kinds() -> dict[str, ConnectionKind]:
 
 
 def _environment_connection(pack: str, kind: ConnectionKind) -> EnvironmentConnection:
-    account = connections.from_environment(pack, kind)
+    account = accounts.from_environment(pack, kind)
     if account is None:
-        return EnvironmentConnection(kind.title, pack, "", "", "", False, connections.missing(kind))
-    identifier = connections.identifier(account)
+        return EnvironmentConnection(kind.title, pack, "", "", "", False, accounts.missing(kind))
+    identifier = accounts.identifier(account)
     return EnvironmentConnection(kind.title, pack, identifier, account.base, account.fault, account.read_only, ())
 
 
-def _state(connection: Connection, kind: ConnectionKind | None, places: connections.Places | None = None) -> SafeString:
+def _state(connection: Connection, kind: ConnectionKind | None, places: accounts.Places | None = None) -> SafeString:
     if not connection.enabled:
         return links.mark("quiet", _("off"))
     if fault := connections.fault(connection, kind, places):

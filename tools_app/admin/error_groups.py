@@ -46,6 +46,7 @@ DECISIONS: Final[dict[str, tuple[StrPromise, Callable[..., list[str]], StrPromis
 @admin.register(ErrorGroup)
 class ErrorGroupAdmin(JournalAdmin[ErrorGroup]):
     change_form_template = "admin/tools_app/errorgroup/change_form.html"
+    follows, follows_by = "issues", "asking"
     list_display = ("last_seen", "kind", "shown_message", "shown_count", "trend", "first_seen", "shown_state")
     list_display_links = None
     list_filter = (

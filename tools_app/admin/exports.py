@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -46,16 +46,7 @@ class Export:
     def response(self, form: str) -> StreamingHttpResponse:
         """The file. Rows created meanwhile are not included, and no row is included twice."""
         lines = self._csv() if form == "csv" else self._json()
-        now = datetime.now(UTC)
-        return StreamingHttpResponse(
-            lines,
-            content_type=FORMATS[form],
-            headers={
-                "Content-Disposition": f'attachment; filename="{self.name}-{now:%Y%m%d-%H%M%S}.{form}"',
-                "Cache-Control": "no-store",
-                "X-Content-Type-Options": "nosniff",
-            },
-        )
+        return attachment(lines, f"{self.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}.{form}", FORMATS[form])
 
     async def _csv(self) -> AsyncIterator[bytes]:
         yield _line(list(self.columns))
@@ -86,6 +77,24 @@ class Export:
                 return
             last = batch[-1]
             rows = paging.after(ordered_rows, last.pk, self.moment, getattr(last, self.moment) if self.moment else None)
+
+
+def attachment(parts: AsyncIterator[bytes], name: str, content_type: str) -> StreamingHttpResponse:
+    return StreamingHttpResponse(
+        parts,
+        content_type=content_type,
+        headers={
+            "Content-Disposition": f'attachment; filename="{name}"',
+            "Cache-Control": "no-store",
+            "X-Content-Type-Options": "nosniff",
+        },
+    )
+
+
+async def in_threads(texts: Iterator[str]) -> AsyncIterator[bytes]:
+    """Texts that are read from the database, each in a thread for it."""
+    while text := await database.run(next, texts, ""):
+        yield text.encode(errors="replace")
 
 
 def safe_cell(value: Any) -> str:

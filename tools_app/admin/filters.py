@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 
 from tools_app.access.actions import ACTIONS
-from tools_app.admin.key_words import attention_filter
+from tools_app.admin.key_words import IDLE, SOON, attention_filter
 from tools_app.admin.states import SOURCE_WORDS, WORDS, Effect, State, with_effect, within
 from tools_app.catalog import catalog, source_states
 from tools_app.catalog.source_states import SourceState
@@ -119,6 +119,9 @@ class KeyStateFilter(ChoiceFilter):
     words: ClassVar = {
         "works": _lazy("Active"),
         "attention": _lazy("Needs attention"),
+        "expiring": _lazy("Expires within 7 days"),
+        "idle": _lazy("Unused for 30 days"),
+        "unused": _lazy("Never used"),
         "expired": _lazy("Expired"),
         "revoked": _lazy("Revoked"),
     }
@@ -128,8 +131,15 @@ class KeyStateFilter(ChoiceFilter):
             return rows.exclude(revoked_at=None)
         now = timezone.now()
         is_over = Q(expires_at__lte=now)
-        condition = {"works": ~is_over, "attention": ~is_over & attention_filter(now), "expired": is_over}[value]
-        return rows.filter(condition, revoked_at=None)
+        conditions = {
+            "works": ~is_over,
+            "attention": ~is_over & attention_filter(now),
+            "expiring": ~is_over & Q(expires_at__lte=now + SOON),
+            "idle": ~is_over & Q(last_used_at__lte=now - IDLE),
+            "unused": ~is_over & Q(last_used_at=None),
+            "expired": is_over,
+        }
+        return rows.filter(conditions[value], revoked_at=None)
 
 
 def since(column: str, name: StrOrPromise = "") -> type[ChoiceFilter]:
@@ -170,6 +180,15 @@ class ActionFilter(SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
         value = self.value()
         return queryset.filter(action=value) if value else queryset
+
+
+class MadeByFilter(ChoiceFilter):
+    title = _lazy("made by")
+    parameter_name = "by"
+    words: ClassVar = {"people": _lazy("People"), "programs": _lazy("Keys and agents"), "system": _lazy("System")}
+
+    def restricted(self, rows: Rows, value: str) -> Rows:
+        return rows.made_by(value)  # type: ignore[attr-defined, no-any-return] # only of audit entries
 
 
 class LinkFilter(SimpleListFilter):

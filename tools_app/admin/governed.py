@@ -39,7 +39,7 @@ def actor(request: HttpRequest) -> governance.Actor:
 def require(request: HttpRequest, action: Action) -> None:
     """Raises: PermissionDenied."""
     if not action.permits(request.user):
-        raise PermissionDenied
+        raise PermissionDenied(action)
 
 
 def sentences(error: ToolError) -> str:

@@ -83,7 +83,7 @@ class JournalAdmin(GovernedAdmin[Record]):
         return addresses
 
     def _may_take_payloads(self, request: HttpRequest) -> bool:
-        return bool(self.export_payload_columns) and actions.PAYLOADS_READ.permits(request.user)
+        return bool(self.export_payload_columns) and actions.PAYLOADS_EXPORT.permits(request.user)
 
     def get_urls(self) -> list[URLPattern]:
         if not self.export_columns:
@@ -101,7 +101,7 @@ class JournalAdmin(GovernedAdmin[Record]):
         if form not in exports.FORMATS:
             return HttpResponseBadRequest("format must be csv or json")
         if payloads and not self._may_take_payloads(request):
-            raise PermissionDenied
+            raise PermissionDenied(actions.PAYLOADS_EXPORT)
         request.GET = query  # type: ignore[assignment]  # a copy can be changed; nothing here does
         whole_list = links.address(str(self.opts.model_name), "changelist")
         if (elsewhere := unanswerable(request, whole_list)) is not None:

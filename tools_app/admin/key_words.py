@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -20,8 +20,9 @@ from tools_app.sdk.reach import ENVIRONMENT
 
 MONTHS: Final = 12
 # When a key counts as about to expire, or as unused.
-SOON: Final = timedelta(days=14)
+SOON: Final = timedelta(days=7)
 UNUSED: Final = timedelta(days=7)
+IDLE: Final = timedelta(days=30)
 
 SCOPE_WORDS: Final = {
     "tools:list": gettext_lazy("list tools"),
@@ -58,12 +59,20 @@ def permissions(key: ApiKey) -> list[str]:
     if toolsets:
         sentences.append(_("Tools: only %(toolsets)s") % {"toolsets": sentence_list(toolsets)})
     else:
-        sentences.append(_("Tools: all"))
+        sentences.append(
+            _("Tools: all of the hub, also future ones") if key.reach.outside is False else _("Tools: all")
+        )
     if not key.may_write:
         sentences.append(_("Access level: read-only"))
     elif not key.may_destroy:
         sentences.append(_("Access level: read and write, not destructive"))
+    if key.addresses:
+        sentences.append(_("Allowed addresses: %(addresses)s") % {"addresses": ", ".join(key.addresses)})
     return [*sentences, _through(key), _rate_limit(key)]
+
+
+def ends_soon(key: ApiKey, now: datetime) -> bool:
+    return key.usable(now) and key.expires_at is not None and key.expires_at - now <= SOON
 
 
 def attention(key: ApiKey, now: datetime) -> list[str]:
@@ -71,7 +80,7 @@ def attention(key: ApiKey, now: datetime) -> list[str]:
     if not key.usable(now):
         return []
     warnings = []
-    if key.expires_at is not None and key.expires_at - now <= SOON:
+    if key.expires_at is not None and ends_soon(key, now):
         warnings.append(_("expires %(time)s") % {"time": links.ago(key.expires_at)})
     if key.last_used_at is None and now - key.created_at >= UNUSED:
         warnings.append(_("never used since it was created %(time)s") % {"time": links.ago(key.created_at)})
@@ -100,6 +109,16 @@ def usage(key: ApiKey, now: datetime) -> list[Month]:
         refused=Sum("calls", filter=Q(status="refused"), default=0),
     )
     return [Month(row["month"], row["number"], row["errors"], row["refused"]) for row in totals if row["number"]]
+
+
+def calls_this_month(keys: Iterable[ApiKey], now: datetime) -> dict[int, int]:
+    """The number of calls in this month, by key, from the hourly figures."""
+    by_caller = {f"key:{key.pk}": key.pk for key in keys}
+    first = timezone.localtime(now).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    rows = CallHour.objects.filter(caller_id__in=by_caller, hour__gte=first).order_by()
+    return {
+        by_caller[row["caller_id"]]: row["number"] for row in rows.values("caller_id").annotate(number=Sum("calls"))
+    }
 
 
 def sentence_list(words: Sequence[str]) -> str:

@@ -1,15 +1,17 @@
-"""API keys: created, shown once and revoked here. Only a hash is stored, so a key cannot be looked up later."""
+"""API keys: created, shown once, changed and revoked here. Only a hash is stored."""
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import timedelta
 from typing import Any, ClassVar, Final, Protocol, cast
 
 from django.contrib import admin, messages
 from django.db.models import F, QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect
+from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
+from django.template.response import TemplateResponse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -19,13 +21,13 @@ from django.views.decorators.debug import sensitive_variables
 
 from tools_app import governance
 from tools_app.access import actions
-from tools_app.admin import key_words, links
+from tools_app.admin import connecting, exports, key_words, links
 from tools_app.admin.filters import KeyStateFilter
-from tools_app.admin.governed import FailuresAsMessages, GovernedAdmin, actor, require
-from tools_app.admin.key_form import KINDS, KeyForm, connection_choices
+from tools_app.admin.governed import FailuresAsMessages, GovernedAdmin, actor, posted, require
+from tools_app.admin.key_form import KINDS, KeyForm
 from tools_app.admin.lists import Column
 from tools_app.models import Agent, ApiKey, Call
-from tools_app.models.keys import KeyQuerySet, after
+from tools_app.models.keys import KeyQuerySet
 from tools_app.sdk.reach import ENVIRONMENT
 
 MOST_SHOWN: Final = 10
@@ -42,63 +44,57 @@ class _WithSecret(Protocol):
 @admin.register(ApiKey)
 class KeyAdmin(GovernedAdmin[ApiKey]):
     form = KeyForm
-    list_display = ("name", "shown_prefix", "shown_scopes", "state", "last_used", "expires", "owner")
+    list_display = ("name", "shown_prefix", "shown_kinds", "shown_toolsets", "calls", "last_used", "expires", "state")
     list_filter = (KeyStateFilter,)
-    list_select_related = ("owner",)
     search_fields = ("name", "prefix")
     search_help_text = gettext_lazy("Name or prefix")
     ordering = ("name",)
     actions = ("revoke",)
-    posts: ClassVar = {
-        "revoke": "<int:pk>/revoke/",
-        "rotate": "<int:pk>/rotate/",
-        "connections": "<int:pk>/connections/",
-    }
+    posts: ClassVar = {"export": "<int:pk>/export/", "revoke": "<int:pk>/revoke/", "rotate": "<int:pk>/rotate/"}
+    views: ClassVar = {"first_request": "<int:pk>/first-request/"}
     nothing_yet = (
         gettext_lazy("No API keys yet"),
         gettext_lazy("Clients that connect over HTTP need one. Agents on this machine do not."),
     )
     readonly_fields = (
-        "shown_prefix", "state", "shown_scopes", "shown_toolsets", "shown_connections", "shown_kinds", "asks",
-        "shown_rate", "owner", "created", "rotated", "expires", "revoked", "last_used",
+        "shown_prefix", "state", "owner", "created", "rotated", "expires", "revoked", "last_used", "shown_scopes",
+        "shown_toolsets", "shown_connections", "shown_kinds", "asks", "shown_rate", "shown_addresses",
     )  # fmt: skip
+    rights = (
+        "scopes", "kinds", "tools", "toolsets", "connections", "asks", ("rate_calls", "rate_seconds"), "addresses",
+        "last_day",
+    )  # fmt: skip
+    facts = ("name", "shown_prefix", "state", "owner", "created", "rotated", "expires", "last_used")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return actions.KEY_CREATE.permits(request.user)
 
-    def get_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> tuple[str | tuple[str, ...], ...]:
-        if obj is not None:
-            return ("name", *self.readonly_fields)
-        rate = ("rate_calls", "rate_seconds")
-        return ("name", "scopes", "toolsets", "connections", "kinds", "asks", rate, "last_day")
+    def get_fieldsets(self, request: HttpRequest, obj: ApiKey | None = None) -> Any:
+        if obj is None:
+            return [(None, {"fields": ("name", *self.rights)})]
+        if not self.has_change_permission(request, obj):
+            return [(None, {"fields": ("name", *self.readonly_fields)})]
+        return [(None, {"fields": self.facts}), (_("Change"), {"fields": self.rights})]
 
     def get_readonly_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> tuple[str, ...]:
-        return () if obj is None else ("name", *self.readonly_fields)
+        if obj is None:
+            return ()
+        return self.facts if self.has_change_permission(request, obj) else ("name", *self.readonly_fields)
 
     def has_change_permission(self, request: HttpRequest, obj: ApiKey | None = None) -> bool:
-        # Keys can be rotated, revoked and given other connections; the rest is fixed, so the page has no form.
-        return obj is None and super().has_change_permission(request)
+        if obj is None:
+            return super().has_change_permission(request)
+        return actions.KEY_CHANGE.permits(request.user) and obj.usable(timezone.now())
 
     # -------------------------------------------------------------------------------------------------- making
 
     @sensitive_variables("secret")
     def save_model(self, request: HttpRequest, obj: ApiKey, form: ModelForm[ApiKey], change: bool) -> None:
-        day: date | None = form.cleaned_data["last_day"]
-        _, may_write, may_destroy = KINDS[form.cleaned_data["kinds"]]
-        rate = (form.cleaned_data["rate_calls"], form.cleaned_data["rate_seconds"])
-        key, secret = governance.create_key(
-            obj.name,
-            actor=actor(request),
-            scopes=form.cleaned_data["scopes"],
-            toolsets=[toolset.name for toolset in form.cleaned_data["toolsets"]],
-            connections=form.cleaned_data["connections"],
-            may_write=may_write,
-            may_destroy=may_destroy,
-            asks=form.cleaned_data["asks"],
-            rate=None if None in rate else rate,
-            expires_at=None if day is None else after(day),
-            owner=request.user,
-        )
+        rights = cast(KeyForm, form).rights()
+        if change:
+            governance.change_key(obj, actor=actor(request), **rights)
+            return
+        key, secret = governance.create_key(obj.name, actor=actor(request), owner=request.user, **rights)
         obj.pk = key.pk
         obj.refresh_from_db()
         # Only on this request's object, so that the secret does not outlive the response.
@@ -117,12 +113,22 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
             request,
             "apikey/created.html",
             title,
-            key=key,
             secret=secret,
             previous=self.previous(key),
             sentences=key_words.permissions(key),
             list_address=links.address("apikey", "changelist"),
+            endpoints=(at := connecting.endpoints(request)),
+            snippets=connecting.snippets(at, secret),
+            **connecting.context(request, key),
         )
+
+    def first_request_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Whether the first request has arrived; the page of a new key asks for the fragment alone."""
+        require(request, actions.KEYS_READ)
+        context = connecting.context(request, get_object_or_404(ApiKey, pk=pk))
+        if request.headers.get("X-Requested-With") == "fetch":
+            return TemplateResponse(request, "admin/tools_app/connecting/first_request.html", context)
+        return self.page(request, "apikey/first_request.html", _("First request"), **context)
 
     # ------------------------------------------------------------------------------------------------ rotating
 
@@ -142,18 +148,19 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
             return self._shown_once(request, key, secret, _("Key rotated"))
         return HttpResponseRedirect(links.address("apikey", "change", pk))
 
-    # --------------------------------------------------------------------------------------------- connections
+    # ----------------------------------------------------------------------------------------------- exporting
 
-    def connections_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        require(request, actions.KEY_CHANGE)
+    def export_view(self, request: HttpRequest, pk: int) -> HttpResponseBase:
+        """A file with what is recorded of the calls with this key."""
+        # Agents import this page at their start, and not what deletes and exports records.
+        from tools_app.governance import callers
+
+        require(request, actions.CALLER_EXPORT)
         key = get_object_or_404(ApiKey, pk=pk)
-        names = [name.replace("\x00", "") for name in request.POST.getlist("connections")]
         with FailuresAsMessages(request):
-            if governance.change_key(key, connections=names, actor=actor(request)):
-                message = _("%(name)s saved. Applies from the next call.")
-                self.message_user(request, message % {"name": key.name}, messages.SUCCESS)
-            else:
-                self.message_user(request, _("%(name)s is unchanged.") % {"name": key.name}, messages.INFO)
+            lines = callers.export_caller(f"key:{key.pk}", actor=actor(request), reason=posted(request, "reason"))
+            name = f"key-{key.prefix}-{timezone.now():%Y%m%d-%H%M%S}.jsonl"
+            return exports.attachment(exports.in_threads(lines), name, "application/jsonl")
         return HttpResponseRedirect(links.address("apikey", "change", pk))
 
     # ------------------------------------------------------------------------------------------------ revoking
@@ -208,10 +215,11 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
                 agents=Agent.objects.connected().filter(caller_id=caller)[:MOST_SHOWN]
                 if actions.AGENTS_READ.permits(request.user)
                 else (),
+                endpoints=(at := connecting.endpoints(request)),
+                snippets=connecting.snippets(at) if key.usable(now) else (),
                 graces=[(hours, grace_words(hours)) for hours in GRACES],
-                connection_choices=[(name, words, name in key.connection_names) for name, words in connection_choices()]
-                if actions.KEY_CHANGE.permits(request.user) and key.usable(now)
-                else (),
+                may_edit=self.has_change_permission(request, key),
+                may_export=actions.CALLER_EXPORT.permits(request.user),
                 may_rotate=may_change and key.usable(now),
                 may_revoke=may_change and key.revoked_at is None,
                 calls=Call.objects.filter(caller_id=caller).defer("arguments", "result")[:MOST_SHOWN]
@@ -252,6 +260,10 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
         may = (key.may_write, key.may_destroy)
         return next(str(words) for words, *kinds in KINDS.values() if tuple(kinds) == may)
 
+    @admin.display(description=gettext_lazy("Allowed addresses"))
+    def shown_addresses(self, key: ApiKey) -> str:
+        return ", ".join(key.addresses) or _("any")
+
     @admin.display(description=gettext_lazy("Rate limit"))
     def shown_rate(self, key: ApiKey) -> str:
         if key.rate is None:
@@ -260,7 +272,20 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
         return _("%(most)s per %(seconds)s s") % values
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
-        return cast(KeyQuerySet, super().get_queryset(request)).with_stops()
+        rows = cast(KeyQuerySet, super().get_queryset(request)).with_stops()
+        return rows.prefetch_related("toolsets", "connections")
+
+    def complete_rows(self, request: HttpRequest, rows: Any) -> None:
+        """One query for the calls of all keys of the page."""
+        if actions.CALLS_READ.permits(request.user):
+            numbers = key_words.calls_this_month(rows, timezone.now())
+            for key in rows:
+                key.calls_this_month = numbers.get(key.pk, 0)
+
+    @admin.display(description=gettext_lazy("Calls this month"))
+    def calls(self, key: ApiKey) -> str:
+        number: int | None = getattr(key, "calls_this_month", None)
+        return "–" if number is None else f"{number:,}"
 
     @admin.display(description=gettext_lazy("State"), ordering=F("revoked_at").asc(nulls_first=True))
     def state(self, key: ApiKey) -> SafeString:
@@ -281,12 +306,23 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
     )
     expires = Column[ApiKey](
         gettext_lazy("Expires"),
-        lambda key: links.when(key.expires_at) if key.expires_at else _("never"),
+        lambda key: _expiry(key),
         F("expires_at").asc(nulls_last=True),
     )
     created = Column[ApiKey](gettext_lazy("Created"), lambda key: links.in_full(key.created_at))
     rotated = Column[ApiKey](gettext_lazy("Rotated"), lambda key: links.in_full(key.rotated_at))
     revoked = Column[ApiKey](gettext_lazy("Revoked"), lambda key: links.in_full(key.revoked_at))
+
+
+def _expiry(key: ApiKey) -> SafeString | str:
+    if key.expires_at is None:
+        return _("never")
+    shown = links.when(key.expires_at)
+    return (
+        format_html('<span class="hub-mark hub-warn">{}</span>', shown)
+        if key_words.ends_soon(key, timezone.now())
+        else shown
+    )
 
 
 def grace_words(hours: int) -> str:

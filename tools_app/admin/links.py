@@ -107,6 +107,12 @@ def to_error(error_id: str, text: str = "") -> SafeString:
     return link(address("errorlog", "change", error_id), text or error_id)
 
 
+def to_standing(standing_id: str, text: str = "") -> SafeString:
+    if not standing_id:
+        return format_html("{}", NOTHING)
+    return link(address("standingapproval", "change", standing_id), text or standing_id)
+
+
 def to_group(fingerprint: str, text: str) -> SafeString:
     return link(address("errorgroup", "change", fingerprint), text)
 
@@ -136,6 +142,8 @@ def to_subject(subject: str) -> SafeString:
         return to_call(name, f"call:{name[:8]}…")
     if kind == "source" and name:
         return to_source(name, subject)
+    if kind == "standing" and name:
+        return to_standing(name, f"standing:{name[:8]}…")
     if kind == "approval" and name:
         return link(address("approval", "change", name), f"approval:{name[:8]}…")
     return format_html("{}", subject) if ":" in subject else to_tool(subject)
@@ -168,6 +176,13 @@ def when(moment: datetime | None) -> SafeString:
     if moment is None:
         return format_html("{}", NOTHING)
     return format_html('<time datetime="{}" title="{}">{}</time>', moment.isoformat(), exact(moment), ago(moment))
+
+
+def countdown(moment: datetime) -> SafeString:
+    """The time that is left, which a script counts down."""
+    return format_html(
+        '<time datetime="{}" title="{}" data-countdown>{}</time>', moment.isoformat(), exact(moment), ago(moment)
+    )
 
 
 def stamp(moment: datetime) -> str:

@@ -105,6 +105,13 @@ class ListAdmin(theme.ModelAdmin[Record]):
     first_steps: bool = False
     """If the list is empty, link to the first steps."""
 
+    follows: str = ""
+    """Topics of `live`, separated by spaces, with which the list changes while it is open."""
+
+    follows_by: str = "replacing"
+    """What a page does then: replace the rows (`replacing`), or only once the user has switched it on (`switching`), or
+    ask (`asking`), where a press could hit another row than the one that was meant."""
+
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[RecordList]:
         return RecordList
 

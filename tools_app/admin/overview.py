@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from tools_app.access import actions
-from tools_app.admin import approvals, attention, audit, charts, console, links, states
+from tools_app.admin import approvals, attention, audit, charts, connecting, console, links, states
 from tools_app.admin.attention import Reason
 from tools_app.admin.states import State
 from tools_app.base import conf
@@ -73,9 +73,12 @@ class ToolFiguresRow:
     most: str
 
 
-def _of_states(may: Callable[[actions.Action], bool]) -> list[Reason]:
+def _of_states(may: Callable[[actions.Action], bool], now: datetime) -> list[Reason]:
     """What is out of order, whatever the period."""
-    reasons = list(attention.sources()) if may(actions.SOURCES_READ) else []
+    reasons = [*attention.sources(), *attention.files()] if may(actions.SOURCES_READ) else []
+    reasons += attention.alert_rules() if may(actions.ALERT_RULES_READ) else ()
+    reasons += attention.disks(now) if may(actions.DATA_READ) else ()
+    reasons += attention.emergencies() if may(actions.AUDIT_READ) else ()
     return [*reasons, *attention.stops()] if may(actions.STOPS_READ) else reasons
 
 
@@ -95,7 +98,7 @@ def context(request: HttpRequest, page_context: dict[str, Any]) -> dict[str, Any
     if may(actions.TOOLS_LIST) and (snapshot := _snapshot()) is not None:
         figures += _of_tools(snapshot)
         reasons += attention.tools(snapshot)
-    reasons += _of_states(may)
+    reasons += _of_states(may, now)
     if actions.CALL_APPROVE.permits(request.user):
         pending_approvals = approvals.pending_count(request)
         figures.append(_of_approvals(pending_approvals))
@@ -285,6 +288,7 @@ def _first_steps(request: HttpRequest) -> dict[str, str]:
     arguments = json.dumps({"operation": "add", "a": 2, "b": 3})
     record = ToolRecord.objects.present().filter(name="calculate").first()
     return {
+        "mcp_address": connecting.endpoints(request).mcp,
         "connect_agent": shlex.join([*command, "connect", "claude-code"]),
         "first_call": shlex.join([*command, "calltool", "calculate", arguments]),
         "first_try": console.address(record, request, arguments=arguments) if record is not None else "",

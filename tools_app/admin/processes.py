@@ -11,9 +11,10 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from tools_app.admin import links, settings_page
+from tools_app.admin import data_page, links, settings_page
 from tools_app.admin.journal import JournalAdmin
 from tools_app.admin.lists import Column
+from tools_app.admin.live import pages as live
 from tools_app.models import Process
 
 MOST_SHOWN = 50
@@ -30,7 +31,8 @@ class ProcessAdmin(JournalAdmin[Process]):
 
     def get_urls(self) -> list[URLPattern]:
         own = path("settings/", settings_page.view(self.admin_site), name="tools_app_process_settings")
-        return [own, *super().get_urls()]
+        data = path("data/", data_page.view(self.admin_site), name="tools_app_process_data")
+        return [own, data, *live.urls(self.admin_site), *super().get_urls()]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Process]:
         return super().get_queryset(request).annotate(agent_count=Count("agents"))

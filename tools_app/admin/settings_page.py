@@ -8,7 +8,6 @@ from itertools import chain
 from typing import Final
 
 from django.contrib.admin import AdminSite
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils.text import capfirst
@@ -16,6 +15,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
+from tools_app.access import actions
+from tools_app.admin.governed import require
 from tools_app.base.setting_origins import Origin
 from tools_app.base.setting_table import with_bounds
 from tools_app.setup import settings_in_force
@@ -51,8 +52,7 @@ class Section:
 def view(site: AdminSite) -> Callable[[HttpRequest], HttpResponse]:
     @require_safe
     def settings_view(request: HttpRequest) -> HttpResponse:
-        if not request.user.is_superuser:
-            raise PermissionDenied
+        require(request, actions.SETTINGS_READ)
         text, only_changed = request.GET.get("q", "").strip(), request.GET.get("values") == "changed"
         context = {
             **site.each_context(request),

@@ -37,7 +37,7 @@ class SignInAdmin(GovernedAdmin[Connection]):
         """A page with the link to the authorization server: a form may not send the browser to another site."""
         require(request, actions.CONNECTION_SIGN_IN)
         connection = get_object_or_404(Connection, pk=pk)
-        caller = posted(request, "caller")
+        caller = posted(request, "other_caller").strip() or posted(request, "caller")
         caller = f"user:{request.user.pk}" if caller == "me" else caller
         with FailuresAsMessages(request):
             url = governance.begin_sign_in(

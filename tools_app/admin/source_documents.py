@@ -26,7 +26,7 @@ from django.utils.translation import ngettext
 
 from tools_app import governance
 from tools_app.access import actions
-from tools_app.admin import links
+from tools_app.admin import links, phrases
 from tools_app.admin.governed import GovernedAdmin, actor, posted, require, sentences
 from tools_app.admin.source_forms import MOST_LOCATION, SourceForm, name_field, reason_field
 from tools_app.governance import DocumentPreview, OperationPreview
@@ -138,6 +138,10 @@ class OperationRow:
     access: SafeString
     is_selected: bool
 
+    @property
+    def problems(self) -> list[str]:
+        return phrases.all_spoken(self.operation.problems)
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -237,8 +241,10 @@ class DocumentImports(GovernedAdmin[Source]):
         if removed:
             words.append(
                 ngettext(
-                    "%(n)s operation is not imported any more.",
-                    "%(n)s operations are not imported any more.",
+                    "%(n)s operation is not imported any more: its calls are refused from the next list on, and the "
+                    "list after it retires the tool.",
+                    "%(n)s operations are not imported any more: their calls are refused from the next list on, and "
+                    "the list after it retires the tools.",
                     len(removed),
                 )
                 % {"n": f"{len(removed):,}"}
@@ -288,7 +294,8 @@ class DocumentImports(GovernedAdmin[Source]):
             preview=preview,
             facts=_facts(preview),
             groups=[Group(tag, rows) for tag, rows in sorted(groups.items())],
-            unsupported=preview.unsupported[:MOST_UNSUPPORTED],
+            unsupported=[(key, phrases.spoken(why)) for key, why in preview.unsupported[:MOST_UNSUPPORTED]],
+            notes=phrases.all_spoken(preview.notes),
             more_unsupported=max(0, len(preview.unsupported) - MOST_UNSUPPORTED),
             servers=preview.servers.choices,
             **{"form": None, "source": None, "selects_all": request.POST.get("scope") == ALL, **context},

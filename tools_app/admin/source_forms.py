@@ -215,13 +215,17 @@ class OriginForm(SourceForm):
         if source is not None and source.kind == DOCUMENT:
             self.fields["location"].label = _lazy("Base URL")
             self.fields["location"].help_text = _lazy("Paths of the operations are appended to it.")
+            self.fields["connection"].help_text = _lazy(
+                "The hub reads the document with this account, if the URL of the document is on the server of the base "
+                "URL. Calls use the connections of their callers. None: without credentials."
+            )
         self.styled()
 
     def _unused(self) -> set[str]:
         """Fields that this user or this source does not have."""
         if self.source is not None and self.source.kind == DOCUMENT:
-            # It is listed from its document, without an account, and has no sessions.
-            return {"command", "start", "password", "connection", "per_session", "declares"}
+            # It has no sessions.
+            return {"command", "start", "password", "per_session", "declares"}
         if self.source is None or self.source.kind != COMMAND:
             return {"command", "start", "password"}
         return {"location", "internal"} | (set() if may_command(self._request) else {"command", "password"})

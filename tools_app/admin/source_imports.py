@@ -23,7 +23,7 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 
 from tools_app import governance
 from tools_app.access import actions
-from tools_app.admin import links
+from tools_app.admin import links, phrases
 from tools_app.admin.governed import GovernedAdmin, posted, require, sentences
 from tools_app.admin.source_forms import MOST_PASSWORD, may_command
 from tools_app.base import secrets
@@ -126,6 +126,14 @@ class Row:
         return links.mark(tone, str(words))
 
     @property
+    def reason(self) -> str:
+        return phrases.spoken(self.planned.reason)
+
+    @property
+    def warnings(self) -> list[str]:
+        return phrases.all_spoken(self.planned.warnings)
+
+    @property
     def names(self) -> list[tuple[str, bool]]:
         return [(name, name in self.planned.secret_names) for name in self.planned.value_names]
 
@@ -206,7 +214,7 @@ class SourceImports(GovernedAdmin[Source]):
             "source/import_preview.html",
             _("Import sources"),
             rows=rows,
-            notices=imports.read(draft.content).notices,
+            notices=phrases.all_spoken(imports.read(draft.content).notices),
             questions=[
                 (number, question, question.name in draft.given) for number, question in enumerate(questions.values())
             ],

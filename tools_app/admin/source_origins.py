@@ -15,7 +15,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 
 from tools_app import governance
 from tools_app.access import actions
-from tools_app.admin import links, source_trials
+from tools_app.admin import links, phrases, source_trials
 from tools_app.admin.governed import FailuresAsMessages, GovernedAdmin, actor, posted, require, sentences
 from tools_app.admin.source_forms import AddForm, OriginForm, may_command
 from tools_app.governance import SourceTest
@@ -87,7 +87,7 @@ class SourceOrigins(GovernedAdmin[Source]):
             title,
             form=form,
             words=words,
-            warnings=governance.command_warnings(words) if words else [],
+            warnings=phrases.all_spoken(governance.command_warnings(words)) if words else [],
             may_command=may_command(request),
             button=button,
             cancel_address=back,
@@ -96,7 +96,7 @@ class SourceOrigins(GovernedAdmin[Source]):
 
     def _warn(self, request: HttpRequest, command: Sequence[str]) -> None:
         for warning in governance.command_warnings(command):
-            self.message_user(request, warning, messages.WARNING)
+            self.message_user(request, phrases.spoken(warning), messages.WARNING)
 
     # ------------------------------------------------------------------------------------------------- testing
 
@@ -221,9 +221,9 @@ def _result(result: SourceTest) -> dict[str, Any]:
     ]
     return {
         "result_facts": [(title, text) for title, text in facts if text],
-        "result_problems": result.problems[:MOST_NAMES],
-        "result_findings": result.findings[:MOST_NAMES],
-        "result_clients": result.clients[:MOST_NAMES],
+        "result_problems": phrases.all_spoken(result.problems[:MOST_NAMES]),
+        "result_findings": phrases.all_spoken(result.findings[:MOST_NAMES]),
+        "result_clients": phrases.all_spoken(result.clients[:MOST_NAMES]),
         "more_clients": max(0, len(result.clients) - MOST_NAMES),
         "result_tools": result.tools[:MOST_NAMES],
         # As agents would receive it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 
 from tools_app import governance
 from tools_app.access import actions
-from tools_app.admin import links
+from tools_app.admin import links, phrases
 from tools_app.admin.source_documents import needs_in_words
 from tools_app.admin.source_tools import SHOW, WAITING
 from tools_app.admin.states import SOURCE_TONES, SOURCE_WORDS
@@ -92,10 +92,10 @@ def _origin(source: Source, status: SourceStatus) -> list[tuple[str, object]]:
         *_document(source),
         (
             _("Connection"),
-            ""
-            if source.kind == Source.Kind.OPENAPI
-            else source.connection.name
+            source.connection.name
             if source.connection is not None
+            else ""
+            if source.kind == Source.Kind.OPENAPI
             else _("none"),
         ),
         (_("Address"), _("private addresses and plain http permitted") if source.internal else ""),
@@ -149,7 +149,9 @@ def outside(source: Source, request: HttpRequest) -> dict[str, Any]:
         "tokens_all": sum(costs.get(entry.name, 0) for entry in entries),
         "client_findings": _client_findings(entries),
         "instructions": status.instructions,
-        "instructions_findings": wording.faults(status.instructions, outside=True) if status.instructions else (),
+        "instructions_findings": phrases.all_spoken(wording.faults(status.instructions, outside=True))
+        if status.instructions
+        else (),
         "instructions_hash": status.instructions_hash,
         "instructions_tokens": tokens_of(size_of(status.instructions)),
         "instructions_approved": is_approved,
@@ -158,6 +160,7 @@ def outside(source: Source, request: HttpRequest) -> dict[str, Any]:
         "may_approve_instructions": actions.SOURCE_INSTRUCTIONS.permits(request.user) and not is_approved,
         "may_change_origin": actions.SOURCE_ORIGIN.permits(request.user),
         "may_remove": actions.SOURCE_REMOVE.permits(request.user),
+        "answer_findings": document.findings.all() if (document := governance.document_of(source)) is not None else (),
         "is_document": source.kind == Source.Kind.OPENAPI,
         "may_select": source.kind == Source.Kind.OPENAPI and actions.SOURCE_SELECT.permits(request.user),
         "may_connect": actions.CONNECTION_CREATE.permits(request.user),
@@ -174,8 +177,8 @@ def _client_findings(entries: Sequence[Entry]) -> list[tuple[str, Sequence[str]]
             tools.setdefault(f"{finding.client} {finding.effect}", []).append(entry.name)
     number = sum(entry.spec.kind is Kind.TOOL for entry in entries)
     return [
-        *((str(finding), ()) for finding in projection.list_findings(number)),
-        *((words, names[:MOST_UNSTABLE]) for words, names in tools.items()),
+        *((phrases.spoken(str(finding)), ()) for finding in projection.list_findings(number)),
+        *((phrases.spoken(words), names[:MOST_UNSTABLE]) for words, names in tools.items()),
     ]
 
 
@@ -222,6 +225,19 @@ def waiting_address(row: Any) -> str:
     if row.is_outside:
         return f"{links.address('source', 'change', row.pk)}?{SHOW}={WAITING}#tools"
     return links.address("definition", "changelist")
+
+
+def refusals() -> Mapping[str, str]:
+    """Why tools that are on cannot be called, by source: their number, and the most frequent reason."""
+    reasons: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for entry in catalog.current().all:
+        if entry.enabled and entry.refusal is not None:
+            reasons[entry.source_name][entry.refusal.reason] += 1
+    return {
+        name: _("%(number)s not callable: %(reason)s")
+        % {"number": f"{found.total():,}", "reason": found.most_common(1)[0][0]}
+        for name, found in reasons.items()
+    }
 
 
 def token_costs() -> Mapping[str, int]:

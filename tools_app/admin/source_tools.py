@@ -21,7 +21,7 @@ from django.utils.translation import ngettext
 
 from tools_app import governance
 from tools_app.access import actions
-from tools_app.admin import hint_words, links, states
+from tools_app.admin import hint_words, links, phrases, states
 from tools_app.admin.governed import FailuresAsMessages, GovernedAdmin, actor, posted, require
 from tools_app.admin.tool_list import list_query
 from tools_app.catalog import catalog, listed, source_states
@@ -176,7 +176,7 @@ def _row(
         reason=reason,
         version=version.pk if version is not None and is_open else 0,
         version_address=links.address("definition", "change", version.pk) if version is not None and is_open else "",
-        findings=version.findings if version is not None else (),
+        findings=phrases.all_spoken(version.findings) if version is not None else (),
         claimed=hint_words.in_words(hint_words.claimed(version)) if is_tool else "",
         effective=hint_words.in_words(entry.hints) if entry is not None else "",
         tokens=costs.get(record.name) if is_tool else None,
@@ -186,7 +186,8 @@ def _row(
 def _state(record: ToolRecord, source: Source, snapshot: Snapshot) -> tuple[SafeString, str]:
     """The state of a record in one word, and the reason."""
     if record.absent_since is not None:
-        return links.mark("quiet", _("not listed any more")), links.exact(record.absent_since)
+        words = _("Since %(moment)s. Calls are refused. It is retired if the next list lacks it, too.")
+        return links.mark("quiet", _("not listed any more")), words % {"moment": links.exact(record.absent_since)}
     version = record.offered or record.definition
     if version is not None and version.approved_at is None:
         if version.refused_at is not None:
@@ -246,7 +247,11 @@ class SourceTools(GovernedAdmin[Source]):
             names=names[:MOST_NAMED],
             more=max(0, len(names) - MOST_NAMED),
             outdated=len(pks) - len(versions),
-            findings=[(version, version.tool.label) for version in versions if version.findings][:MOST_NAMED],
+            findings=[
+                (version, version.tool.label, phrases.all_spoken(version.findings))
+                for version in versions
+                if version.findings
+            ][:MOST_NAMED],
             approves=approves,
             enables=decision == APPROVE_ON,
             accepts_hints=decision == APPROVE_HINTS,

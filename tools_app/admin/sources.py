@@ -32,7 +32,7 @@ from tools_app.catalog import source_states
 from tools_app.models import AuditEntry, Source, ToolRecord
 from tools_app.models.tools import POLICY
 from tools_app.sdk.spec import Kind
-from tools_app.sources.sync import SyncReport
+from tools_app.sources.recording import SyncReport
 
 MOST_SHOWN: Final = 10
 MOST_TOOLS: Final = 100
@@ -49,6 +49,7 @@ class SourceRow(Protocol):
     on_count: int
     waiting: int
     tokens: int
+    refusal: str
     may_switch: bool
     switch_address: str
 
@@ -61,6 +62,7 @@ class SourceAdmin(SourceAdmissions, SourceImports, DocumentImports, SourceTools)
         *("shown_trust", "described"),
     )
     list_display_links = None
+    follows = "sources"
     list_filter = (SourceStateFilter, "kind")
     list_select_related = ("status",)
     search_fields = ("name", "location")
@@ -92,7 +94,9 @@ class SourceAdmin(SourceAdmissions, SourceImports, DocumentImports, SourceTools)
 
     def complete_rows(self, request: HttpRequest, rows: Iterable[SourceRow]) -> None:
         waiting, tokens = source_page.waiting_counts(), source_page.token_costs()
+        refusals = source_page.refusals()
         for row in rows:
+            row.refusal = refusals.get(row.name, "")
             row.waiting, row.tokens = waiting.get(row.pk, 0), tokens.get(row.name, 0)
             row.may_switch = self.has_change_permission(request)
             row.switch_address = links.address("source", "switch", row.pk, **list_query(request))
@@ -144,7 +148,7 @@ class SourceAdmin(SourceAdmissions, SourceImports, DocumentImports, SourceTools)
         if not row.tool_count:
             return links.quiet(0)
         words = _("%(on)s of %(all)s") % {"on": f"{row.on_count:,}", "all": f"{row.tool_count:,}"}
-        return links.link(_tools_address(row.name), words, "hub-number hub-whole")
+        return links.with_sub(links.link(_tools_address(row.name), words, "hub-number hub-whole"), row.refusal)
 
     shown_waiting = Column[SourceRow](
         _lazy("To approve"), lambda row: links.number(row.waiting, source_page.waiting_address(row))
@@ -183,7 +187,11 @@ class SourceAdmin(SourceAdmissions, SourceImports, DocumentImports, SourceTools)
             if not changed:
                 sentence = _("%(name)s was already on.") if enabled == "1" else _("%(name)s was already off.")
             elif enabled == "1":
-                sentence = _("%(name)s is on. Calls of its tools are accepted from now on.")
+                sentence = (
+                    _("%(name)s is on. Its tools are listed here in a moment; new ones wait for approval.")
+                    if source.is_outside
+                    else _("%(name)s is on. Calls of its tools are accepted from now on.")
+                )
             else:
                 sentence = _("%(name)s is off. Calls of its tools are refused from now on.")
             level = messages.SUCCESS if changed else messages.INFO
@@ -243,6 +251,7 @@ class SourceAdmin(SourceAdmissions, SourceImports, DocumentImports, SourceTools)
             source=source,
             state=source_page.mark(source),
             failure=source_page.failure(source),
+            refusal=source_page.refusals().get(source.name, ""),
             facts=source_page.facts(source),
             problems=[(place, reason) for place, reason, _tool in status.problems[:MOST_PROBLEMS]],
             tools=tools[:MOST_TOOLS],

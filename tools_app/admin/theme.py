@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
     from django.contrib.admin.views.main import ChangeList
-    from django.contrib.auth.forms import AdminPasswordChangeForm, AdminUserCreationForm, UserChangeForm
     from django.forms import CheckboxInput as Switch
-    from django.forms import CheckboxSelectMultiple, DateInput, PasswordInput, RadioSelect, Select, TextInput
+    from django.forms import CheckboxSelectMultiple, DateInput, PasswordInput, RadioSelect, Select, Textarea, TextInput
 else:
     import unfold.admin
-    from unfold.forms import AdminPasswordChangeForm, UserChangeForm
-    from unfold.forms import UserCreationForm as AdminUserCreationForm
     from unfold.views import ChangeList
     from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget as CheckboxSelectMultiple
     from unfold.widgets import UnfoldAdminPasswordWidget as PasswordInput
     from unfold.widgets import UnfoldAdminRadioSelectWidget as RadioSelect
     from unfold.widgets import UnfoldAdminSelectWidget as Select
+    from unfold.widgets import UnfoldAdminTextareaWidget as Textarea
     from unfold.widgets import UnfoldAdminTextInputWidget as TextInput
     from unfold.widgets import UnfoldBooleanSwitchWidget as Switch
 
@@ -40,8 +38,6 @@ else:
 
 
 __all__ = [
-    "AdminPasswordChangeForm",
-    "AdminUserCreationForm",
     "ChangeList",
     "CheckboxSelectMultiple",
     "DateInput",
@@ -51,5 +47,5 @@ __all__ = [
     "Select",
     "Switch",
     "TextInput",
-    "UserChangeForm",
+    "Textarea",
 ]

@@ -18,6 +18,7 @@ from tools_app.admin import (
     dependencies,
     hint_words,
     links,
+    phrases,
     source_page,
     states,
     tool_figures,
@@ -61,7 +62,7 @@ def of(record: ToolRecord, request: HttpRequest) -> dict[str, Any]:
         "tool_deprecated": body.get("deprecated", ""),
         "tool_check": check,
         "tool_check_is_old": check is not None and check.definition_hash != spec.hash,
-        "tool_findings": record.definition.findings if record.definition is not None else [],
+        "tool_findings": phrases.all_spoken(record.definition.findings) if record.definition is not None else [],
         "tool_facts": _facts(record, spec, may_view_source=actions.SOURCES_READ.permits(request.user)),
         "tool_tags": _tags(record),
         "tool_connections": _connections(entry, request),
@@ -105,12 +106,13 @@ def _outside(record: ToolRecord, spec: ToolSpec) -> dict[str, Any]:
 def _agent_view(record: ToolRecord, entry: Entry | None, body: Mapping[str, Any]) -> dict[str, Any]:
     """What agents are shown. Of a tool that this process does not have, what they were shown last."""
     wire = listed.as_listed(entry) if entry is not None else None
-    inputs = wire["inputSchema"] if wire is not None else body.get("inputSchema")
+    inputs = entry.input_schema if entry is not None else body.get("inputSchema")
     return {
         "tool_description": body.get("description") or record.description,
         "tool_hints": hints(wire["annotations"] if wire is not None else body.get("annotations")),
         "tool_tokens": tokens_of(size_of(wire)) if wire is not None else None,
-        "tool_clients": projection.findings(record.name, inputs),
+        "tool_token_parts": listed.costs_of_parts(entry) if entry is not None else None,
+        "tool_clients": phrases.all_spoken(map(str, projection.findings(record.name, inputs))),
         "wire_json": _json(wire),
         "input_rows": schema_table.rows(inputs),
         "input_json": _json(inputs),

@@ -16,7 +16,7 @@ from tools_app.catalog import catalog
 from tools_app.catalog.entry import Entry
 from tools_app.models import Toolset
 from tools_app.sdk.names import folded
-from tools_app.sdk.reach import Mode
+from tools_app.sdk.reach import Detail, Mode
 
 # Submitted by the preview button, which saves nothing.
 PREVIEW: Final = "_preview"
@@ -50,7 +50,11 @@ class ToolsetForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes none w
     class Meta:
         model = Toolset
         fields = ("name", *governance.TOOLSET)
-        labels: ClassVar = {"mode": _lazy("Listing mode"), "overrides": _lazy("Renamed tools (JSON)")}
+        labels: ClassVar = {
+            "mode": _lazy("Listing mode"),
+            "detail": _lazy("Detail of listed tools"),
+            "overrides": _lazy("Renamed tools (JSON)"),
+        }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -71,12 +75,15 @@ class ToolsetForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes none w
         """The form's current values as an unsaved toolset."""
         selectors: Mapping[str, Any] = {part: self._selected_names(part) for part in governance.SELECTORS}
         read_only = bool(self["read_only"].value()) if "read_only" in self.fields else self.instance.read_only
-        mode = self["mode"].value() if "mode" in self.fields else self.instance.mode
+        mode, detail = (
+            self[part].value() if part in self.fields else getattr(self.instance, part) for part in ("mode", "detail")
+        )
         return Toolset(
             **selectors,
             name=self.instance.name,
             read_only=read_only,
             mode=mode if mode in list(Mode) else "",
+            detail=detail if detail in list(Detail) else "",
             overrides=self.instance.overrides,
         )
 

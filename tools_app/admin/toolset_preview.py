@@ -9,6 +9,7 @@ from typing import Final
 from django.utils.translation import ngettext
 
 from tools_app import governance
+from tools_app.admin import phrases
 from tools_app.admin.toolset_form import choices
 from tools_app.catalog import listed, projection
 from tools_app.catalog.entry import READER, Entry
@@ -35,6 +36,8 @@ class Preview:
     """Of callable tools: others are not listed."""
     listed_tokens: int
     """Tokens of the list that agents receive: fewer than `tokens` in search mode."""
+    by_detail: Sequence[tuple[str, int]]
+    """Tokens of that list in each detail."""
     idle: Sequence[str]
     reader: str
     """The tool that reads large answers, if it is included automatically."""
@@ -48,7 +51,8 @@ class Preview:
 
 def of(toolset: Toolset, snapshot: Snapshot) -> Preview:
     choice = toolset.choice()
-    costs = listed.costs(snapshot)
+    view = _toolset_view(toolset.name, choice, snapshot)
+    costs = listed.costs(view)
     entries = [entry for entry in snapshot.all if choice.holds(entry)]
     reader = snapshot.entries.get(READER)
     extra = [reader] if entries and reader is not None and reader.pack == "builtin" and reader not in entries else []
@@ -58,10 +62,11 @@ def of(toolset: Toolset, snapshot: Snapshot) -> Preview:
         tools=[_preview_tool(entry, costs.get(entry.name, 0)) for entry in entries[:MOST_SHOWN]],
         count=len(entries),
         tokens=tokens,
-        listed_tokens=listed.cost_of_list(_toolset_view(toolset.name, choice, snapshot)),
+        listed_tokens=listed.cost_of_list(view),
+        by_detail=[(detail.value, cost) for detail, cost in listed.costs_by_detail(view).items()],
         idle=_idle(toolset, snapshot),
         reader=extra[0].name if extra else "",
-        clients=_client_findings(_toolset_view(toolset.name, choice, snapshot)),
+        clients=_client_findings(view),
     )
 
 
@@ -74,7 +79,7 @@ def _client_findings(view: Snapshot) -> list[str]:
         % {"client": client, "n": f"{number:,}"}
         for client, number in projection.by_client(found).items()
     ]
-    return [*map(str, projection.list_findings(len(entries))), *counts]
+    return [*phrases.all_spoken(map(str, projection.list_findings(len(entries)))), *counts]
 
 
 def _toolset_view(name: str, choice: Choice, snapshot: Snapshot) -> Snapshot:

@@ -29,7 +29,7 @@ _ORDERS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`field` is a key, a JSON pointer into the item, or empty for the item itself."""
+    """`field` is a key, a JSON pointer into the item (`*`: each), or empty for the item itself."""
 
     field: str
     op: Operator
@@ -71,7 +71,21 @@ def _part(item: Any, field: str) -> Any:
     try:
         return resolve(item, field)
     except PointerError:
+        return _each(item, field)
+
+
+def _each(item: Any, field: str) -> Any:
+    """The values at a pointer in which `*` stands for every item: as a list."""
+    before, star, after = field.partition("/*")
+    if not star or not (not after or after.startswith("/")):
         return _ABSENT
+    try:
+        items = resolve(item, before)
+    except PointerError:
+        return _ABSENT
+    values = items.values() if isinstance(items, dict) else items if isinstance(items, list) else ()
+    parts = [_part(value, after) if after else value for value in values]
+    return [part for part in parts if part is not _ABSENT]
 
 
 def _same(actual: Any, value: Plain) -> bool:

@@ -59,8 +59,16 @@ def outline_alone(document: Document, size: int, tokens: int, reason: str) -> di
     return {"outline": _summary(document, root, size), "_guidance": {"message": message}}
 
 
-def with_outline(schema: Schema) -> Schema:
-    """An output schema that also accepts an outline, since clients validate results against it."""
+def is_plain(key: str) -> bool:
+    """Whether a key of a result can be repeated in the hub's own words: text by outsiders must not pass for them."""
+    return len(key) <= _LONGEST_KEY and _PLAIN.issuperset(key)
+
+
+def with_outline(schema: Schema, *, is_brief: bool = False) -> Schema:
+    """An output schema that also accepts an outline, since clients validate results against it.
+
+    `is_brief`: what distinguishes an outline is enough for that, as it is repeated in every tool of a list.
+    """
     own = copy.deepcopy(schema)
     for part in parts_of(own):
         for keyword in ("$ref", "$dynamicRef"):
@@ -70,7 +78,8 @@ def with_outline(schema: Schema) -> Schema:
     own.pop("$id", None)
     outer: Schema = {key: own.pop(key) for key in ("$schema", "$defs") if key in own}
     kind = {"type": "object"} if own.get("type") == "object" else {}
-    return {**outer, **kind, "anyOf": [own, SCHEMA]}
+    other = {name: SCHEMA[name] for name in ("type", "required")} if is_brief else SCHEMA
+    return {**outer, **kind, "anyOf": [own, other]}
 
 
 def _summary(document: Document, root: shapes.Place, size: int) -> dict[str, Any]:
@@ -130,7 +139,7 @@ def _largest_list(root: shapes.Place, value: Any) -> str:
     while isinstance(value, dict) and place.members:
         key = max(place.members, key=lambda name: place.members[name].bytes)
         inner = place.members[key]
-        plain = len(key) <= _LONGEST_KEY and _PLAIN.issuperset(key)
+        plain = is_plain(key)
         if not plain or inner.bytes < place.bytes / 2 or not isinstance(value.get(key), dict | list):
             break
         place, value = inner, value[key]

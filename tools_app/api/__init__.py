@@ -12,6 +12,8 @@ from ninja.operation import Operation
 from tools_app.access import issuer
 from tools_app.api import (
     agents,
+    alert_rules,
+    alerts,
     approvals,
     audit,
     calling,
@@ -29,6 +31,7 @@ from tools_app.api import (
     search,
     source_documents,
     sources,
+    standing_approvals,
     stops,
     tool_server,
     tools,
@@ -75,8 +78,11 @@ api.add_router("v1/keys", keys.router)
 api.add_router("v1/toolsets", toolsets.router)
 api.add_router("v1/connections", connections.router)
 api.add_router("v1/approvals", approvals.router)
+api.add_router("v1/standing-approvals", standing_approvals.router)
 api.add_router("v1/definitions", definitions.router)
 # Before the paths with the name of a source, which would match "preview".
 api.add_router("v1/sources", source_documents.router)
 api.add_router("v1/sources", sources.router)
 api.add_router("v1/stops", stops.router)
+api.add_router("v1/alerts", alerts.router)
+api.add_router("v1/alert-rules", alert_rules.router)

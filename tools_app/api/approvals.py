@@ -14,13 +14,14 @@ from pydantic import Field
 
 from tools_app import governance
 from tools_app.access import actions
+from tools_app.access.actions import Action
 from tools_app.api.answers import AsIs, ResponseSchema, TextOrNone, Timestamp
 from tools_app.api.authentication import actor_of, caller_of
 from tools_app.api.bodies import Body, Reason
 from tools_app.api.calls import CallerSummary
 from tools_app.api.cursors import Pages
 from tools_app.api.errors import Failure
-from tools_app.api.queries import Cursor, Limit, QueryString, Word, apply_filters, optional
+from tools_app.api.queries import Cursor, Limit, QueryString, Row, Word, apply_filters, optional
 from tools_app.api.routing import StrictRouter
 from tools_app.base import database
 from tools_app.catalog import catalog
@@ -46,6 +47,9 @@ class ApprovalItem(ResponseSchema):
     decided_by: TextOrNone = Field(description="Visible to operators only")
     reason: TextOrNone
     call_id: TextOrNone = Field(description="The call that used the approval")
+    standing_approval_id: TextOrNone = Field(
+        validation_alias="standing_id", description="The standing approval that permitted the call"
+    )
 
     @classmethod
     def shown(cls, approval: Approval, *, operator: bool, **details: Any) -> Self:
@@ -95,7 +99,7 @@ async def list_approvals(request: HttpRequest, query: Query[ApprovalsQuery]) -> 
     """
     caller = caller_of(request)
     pages = Pages("approvals", caller, query, moment="asked_at")
-    rows = query.filter(await _visible(request)).defer("arguments")
+    rows = query.filter(await visible_approvals(request)).defer("arguments")
     page, cursor = await database.run(pages.page, rows, query.cursor, query.limit)
     items = [ApprovalItem.shown(approval, operator=actions.APPROVALS_READ.permits(caller)) for approval in page]
     return ApprovalPage(approvals=items, next_cursor=cursor)
@@ -104,8 +108,16 @@ async def list_approvals(request: HttpRequest, query: Query[ApprovalsQuery]) -> 
 @router.get("/{approval_id}", response=ApprovalDetail, url_name="approval")
 async def show_approval(request: HttpRequest, approval_id: str) -> ApprovalDetail:
     """Show an approval. Callers can see their own; `tools:manage` can see any."""
-    visible, operator = await _visible(request), actions.APPROVALS_READ.permits(caller_of(request))
-    return await database.run(_detail, visible, approval_id, operator=operator)
+    caller, rows = caller_of(request), await visible_approvals(request)
+    is_operator = actions.APPROVALS_READ.permits(caller)
+
+    def note_and_show() -> ApprovalDetail:
+        approval = approval_of(rows, approval_id)
+        if approval.caller_id != caller.id:
+            governance.note_arguments_read(approval.pk, actor=governance.of_caller(caller))
+        return _detail(rows, approval_id, operator=is_operator)
+
+    return await database.run(note_and_show)
 
 
 @router.post("/{approval_id}/approve", response={200: ApprovalDetail, 409: Failure})
@@ -127,29 +139,34 @@ async def _decide(
     request: HttpRequest, approval_id: str, decide: Callable[..., Approval], body: ApprovalDecision
 ) -> ApprovalDetail:
     actor = actor_of(request, actions.CALL_APPROVE)
-    visible = await _visible(request)
+    rows = await visible_approvals(request)
 
     def decide_and_show() -> ApprovalDetail:
-        decide(_get(visible, approval_id).pk, actor=actor, reason=body.reason)
-        return _detail(visible, approval_id, operator=True)
+        decide(approval_of(rows, approval_id).pk, actor=actor, reason=body.reason)
+        return _detail(rows, approval_id, operator=True)
 
     return await database.run(decide_and_show)
 
 
-async def _visible(request: HttpRequest) -> QuerySet[Approval]:
-    """The caller's own approvals; with `tools:manage`, also those of all tools in its toolsets."""
+async def visible_approvals(request: HttpRequest) -> QuerySet[Approval]:
+    return await visible(request, Approval.objects.all(), actions.APPROVALS_READ)
+
+
+async def visible(request: HttpRequest, rows: QuerySet[Row], reading: Action) -> QuerySet[Row]:
+    """The caller's own rows; with the permission to read, also those of all tools in its toolsets."""
     caller = caller_of(request)
     own = Q(caller_id=caller.id)
-    if not actions.APPROVALS_READ.permits(caller):
-        return Approval.objects.filter(own)
+    if not reading.permits(caller):
+        return rows.filter(own)
     if caller.reach.toolsets is None:
-        return Approval.objects.all()
+        return rows
     view = (await catalog.fresh()).seen_by(caller)
-    return Approval.objects.filter(own | Q(tool_name__in=[entry.name for entry in view.all]))
+    return rows.filter(own | Q(tool_name__in=[entry.name for entry in view.all]))
 
 
-def _get(visible: QuerySet[Approval], approval_id: str) -> Approval:
-    approval = visible.filter(pk=approval_id).first() if approval_id.isalnum() else None
+def approval_of(rows: QuerySet[Approval], approval_id: str) -> Approval:
+    """Raises: NotFoundError."""
+    approval = rows.filter(pk=approval_id).first() if approval_id.isalnum() else None
     if approval is None:
         raise NotFoundError("There is no such approval", next_step="The approvals are at /v1/approvals.")
     return approval
@@ -162,8 +179,8 @@ def _in_state(state: str, now: datetime) -> Q:
     return Q(state=state, expires_at__gt=now) if state in lapses else Q(state=state)
 
 
-def _detail(visible: QuerySet[Approval], approval_id: str, *, operator: bool) -> ApprovalDetail:
-    approval = _get(visible, approval_id)
+def _detail(rows: QuerySet[Approval], approval_id: str, *, operator: bool) -> ApprovalDetail:
+    approval = approval_of(rows, approval_id)
     view = disclosure.of_approval(approval) or disclosure.of(None)
     return ApprovalDetail.shown(
         approval,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -43,13 +43,16 @@ class AuditPage(ResponseSchema):
 class AuditQuery(QueryString):
     actor: Name | None = optional("Only changes by this actor, for example `key:ops`")
     action: Word | None = optional("Only this action, for example `tool.disable`")
+    by: Literal["people", "programs", "system"] | None = optional(
+        "Only changes by people (users and commands), programs (keys, tokens, local agents) or the hub itself"
+    )
     subject: Name | None = optional("Only changes of this subject, for example `echo` or `key:ops`")
     since: Moment | None = optional("Only changes at or after this time")
     until: Moment | None = optional("Only changes before this time")
     cursor: Cursor | None = optional()
     limit: Limit = 50
 
-    def filter(self, rows: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
+    def filter(self) -> QuerySet[AuditEntry]:
         filters = {
             "actor": self.actor,
             "action": self.action,
@@ -57,6 +60,7 @@ class AuditQuery(QueryString):
             "at__gte": self.since,
             "at__lt": self.until,
         }
+        rows = AuditEntry.objects.all() if self.by is None else AuditEntry.objects.made_by(self.by)
         return apply_filters(rows, filters)
 
 
@@ -65,5 +69,5 @@ async def list_audit(request: HttpRequest, query: Query[AuditQuery]) -> AuditPag
     """List changes made by people, keys and commands, newest first. Requires `admin:*`. Filters are combined (AND)."""
     caller = require(request, actions.AUDIT_READ)
     pages = Pages("audit", caller, query)
-    entries, cursor = await database.run(pages.page, query.filter(AuditEntry.objects.all()), query.cursor, query.limit)
+    entries, cursor = await database.run(pages.page, query.filter(), query.cursor, query.limit)
     return AuditPage(entries=entries, next_cursor=cursor)

@@ -94,7 +94,8 @@ async def _caller(request: HttpRequest) -> Caller:
         caller = await database.run(_caller_of_session, request)
         _refuse_forged(request)
         return caller
-    return await access.caller_of_key(credential, f"{request.scheme}://{request.get_host()}{request.path}")
+    at = f"{request.scheme}://{request.get_host()}{request.path}"
+    return await access.caller_of_key(credential, at, request.META.get("REMOTE_ADDR") or "")
 
 
 def _caller_of_session(request: HttpRequest) -> Caller:
@@ -103,7 +104,7 @@ def _caller_of_session(request: HttpRequest) -> Caller:
     try:
         request.session = engine.SessionStore(request.COOKIES[settings.SESSION_COOKIE_NAME])
         user = get_user(request)
-        if not user.is_staff:
+        if not user.is_staff or not governance.follow_session(request.session, is_page=False):
             raise AuthenticationError
         return access.caller_of_user(user)
     except DatabaseError as error:

@@ -15,7 +15,7 @@ from tools_app.api.answers import ResponseSchema, answer, timestamp
 from tools_app.api.authentication import caller_of
 from tools_app.api.bodies import Body
 from tools_app.api.errors import DEPRECATED, DOOR, REPLAYED, failures
-from tools_app.api.queries import INTEGER, Flag, QueryString, optional
+from tools_app.api.queries import INTEGER, Flag, QueryString, Text, optional
 from tools_app.api.routing import StrictRouter
 from tools_app.api.tools import serve_tool_named
 from tools_app.base import log_fields
@@ -42,6 +42,7 @@ _RETRY_DELAY = (
     "operator set for the tool"
 )
 _ANSWER_TOKENS = "Approximate maximum size of the result in tokens; a larger result is stored and its outline returned"
+_FIELDS = "Only these parts of the result: JSON pointers into it, with * for every item of a list, as in /issues/*/id"
 _DRY_RUN = "Validate the call and return what it would do, without doing it"
 
 
@@ -55,6 +56,7 @@ class CallOptions(Body):
     retry: int | None = _bounded(0, MAX_RETRIES, _RETRY)
     retry_delay: int | None = _bounded(MIN_RETRY_DELAY_MS, MAX_RETRY_DELAY_MS, _RETRY_DELAY)
     answer_tokens: int | None = _bounded(FEWEST_TOKENS, MOST_TOKENS, _ANSWER_TOKENS)
+    fields: list[str] = Field(default=[], max_length=32, description=_FIELDS)
     dry_run: bool = Field(default=False, description=_DRY_RUN)
 
 
@@ -75,6 +77,7 @@ class CallQuery(QueryString):
         _RETRY_DELAY
     )
     answer_tokens: Annotated[int, Field(ge=FEWEST_TOKENS, le=MOST_TOKENS), INTEGER] | None = optional(_ANSWER_TOKENS)
+    fields: Text | None = optional(f"{_FIELDS}; separated by commas")
     dry_run: Flag = Field(default=False, description=_DRY_RUN)
 
 
@@ -142,6 +145,7 @@ async def _call(
         retry_delay_ms=call_options.retry_delay,
         answer_tokens=call_options.answer_tokens,
         dry_run=call_options.dry_run,
+        fields=fields.split(",") if isinstance(fields := call_options.fields or [], str) else fields,
         idempotency_key=request.headers.get("Idempotency-Key"),
         approval=request.headers.get("Toolhub-Approval"),
         as_value=True,

@@ -43,7 +43,9 @@ class CallItem(ResponseSchema):
     via: TextOrNone = Field(description="Tool through which this tool was called, for example call_tool")
     door: AsIs[Call.Door]
     caller: CallerSummary
-    address: TextOrNone = Field(description="IP address, only of a request that was refused before it reached a tool")
+    address: TextOrNone = Field(
+        description="IP address of the client; null: a call on the hub's own machine, without HTTP"
+    )
     client: TextOrNone = Field(description="User agent, only of a request that was refused before it reached a tool")
     key_prefix: TextOrNone = Field(
         description="Prefix of the key (not secret), only of a request that was refused before it reached a tool"

@@ -19,7 +19,7 @@ from tools_app.api.errors import Failure
 from tools_app.api.queries import Removal
 from tools_app.api.routing import StrictRouter
 from tools_app.base import database
-from tools_app.catalog import catalog, connections, sign_ins
+from tools_app.catalog import accounts, catalog, connections, sign_ins
 from tools_app.governance import probes
 from tools_app.models import Connection
 from tools_app.models.tools import MAX_TIMEOUT_MS, MIN_TIMEOUT_MS
@@ -275,9 +275,9 @@ def _rows() -> QuerySet[Connection]:
 def _all() -> Iterator[ConnectionItem]:
     kinds = catalog.current().connection_kinds
     for pack, kind in sorted(kinds.items()):
-        if (account := connections.from_environment(pack, kind)) is not None:
+        if (account := accounts.from_environment(pack, kind)) is not None:
             yield _environment_item(account)
-    places = connections.places()
+    places = accounts.places()
     for row in _rows():
         yield _stored_item(row, connections.kind_of(row, kinds), places)
 
@@ -295,7 +295,7 @@ def _item(connection_id: str) -> ConnectionItem:
 def _environment_item(account: Account) -> ConnectionItem:
     return ConnectionItem.of(
         account,
-        id=connections.identifier(account),
+        id=accounts.identifier(account),
         source="environment",
         form=None,
         references=[],
@@ -308,7 +308,7 @@ def _environment_item(account: Account) -> ConnectionItem:
     )
 
 
-def _stored_item(row: Any, kind: ConnectionKind | None, places: connections.Places | None = None) -> ConnectionItem:
+def _stored_item(row: Any, kind: ConnectionKind | None, places: accounts.Places | None = None) -> ConnectionItem:
     return ConnectionItem.of(
         row,
         id=row.name,

@@ -21,11 +21,18 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from tools_app import engine
-from tools_app.access import issuer
+from tools_app.access import access, issuer
 from tools_app.api.answers import answer, timestamp
 from tools_app.sdk.checker import MAX_PROBLEMS, described, listed
 from tools_app.sdk.context import Caller
-from tools_app.sdk.errors import AuthenticationError, RateLimitError, ToolError, ValidationError, shortened
+from tools_app.sdk.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    RateLimitError,
+    ToolError,
+    ValidationError,
+    shortened,
+)
 from tools_app.sdk.hub_errors import StoppedError, StorageBusyError
 
 log = logging.getLogger("tools_app.api")
@@ -231,10 +238,36 @@ def _recorded(request: HttpRequest, exception: BaseException) -> ToolError | Non
         return error
     cause = f" ({error.detail})" if isinstance(error.detail, BaseException) else ""
     log.log(error.log_level, "%s: %s %s%s", _where(request), error.code, error.message, cause)
-    if isinstance(error, AuthenticationError | RateLimitError | StoppedError):
+    if _is_refusal(request, error, exception):
         address, client = request.META.get("REMOTE_ADDR") or "", request.headers.get("User-Agent", "")
         engine.note_refusal(error, door=DOOR, address=address, client=client, caller=_caller_if_known(request))
     return error
+
+
+def _is_refusal(request: HttpRequest, error: ToolError, exception: BaseException) -> bool:
+    """True if the request was refused for who sent it, or where to: an operator who has given a key to someone wants to
+    see that. What is known of the sender becomes the detail of the error."""
+    if isinstance(error, AuthenticationError | RateLimitError | StoppedError):
+        return True
+    if isinstance(error, AuthorizationError):
+        caller = _caller_if_known(request)
+        error.detail = engine.Presented(caller_id=caller.id, words=error.message) if caller is not None else None
+    elif isinstance(error, RouteNotFoundError | MethodNotAllowedError):
+        error.detail = _presented(request, f"Wrong address: {_where(request)} ({error.message})")
+    elif isinstance(exception, DisallowedHost):
+        host = shortened(request.META.get("HTTP_HOST", ""))
+        error.detail = _presented(request, f"Wrong address: {host} is none of ALLOWED_HOSTS")
+    else:
+        return False
+    return error.detail is not None
+
+
+def _presented(request: HttpRequest, words: str) -> engine.Presented | None:
+    try:
+        key = access.read_credential(request.headers.get("X-API-Key"), request.headers.get("Authorization"))
+    except AuthenticationError:
+        return None
+    return access.presented(key, words)
 
 
 def _path(location: Sequence[Any]) -> Sequence[Any]:

@@ -15,7 +15,8 @@ from tools_app import engine
 from tools_app.api.answers import ResponseSchema, answer, timestamp
 from tools_app.api.errors import OPEN_FAILURES, Failure
 from tools_app.base import database
-from tools_app.catalog import catalog
+from tools_app.catalog import catalog, obstacles
+from tools_app.journal import disk
 from tools_app.models import Stop
 from tools_app.sdk.hub_errors import StorageBusyError
 from tools_app.setup.backup import status as status_of_backups
@@ -37,6 +38,12 @@ class Health(ResponseSchema):
     status: Status
     checks: Checks
     stopped: bool = Field(description="An operator stopped the hub: it refuses calls until it is resumed")
+    maintenance: bool = Field(
+        description="Tools that write are refused, and those that read can be called. It does not change the status"
+    )
+    disk: Literal["pass", "warn"] = Field(
+        description="warn: a disk is full soon, as `toolhub doctor` says. It does not change the status"
+    )
     backup_age_seconds: int | None = Field(
         description="Time since the last good backup; null: there is none. It does not change the status"
     )
@@ -54,25 +61,34 @@ async def show_health(request: HttpRequest) -> HttpResponse:
     checks = await _checks()
     outcomes = {checks.database, checks.tools}
     status: Status = "unhealthy" if "fail" in outcomes else "degraded" if "warn" in outcomes else "healthy"
-    backup_age = await _backup_age() if checks.database == "pass" else None
+    backup_age, is_disk_full = await _facts() if checks.database == "pass" else (None, False)
+    # Of the snapshot that `_checks` has just refreshed.
+    stops = catalog.latest().stops
     health = Health(
-        status=status, checks=checks, stopped=_is_stopped(), backup_age_seconds=backup_age, timestamp=timestamp()
+        status=status,
+        checks=checks,
+        stopped=(Stop.Kind.HUB, "") in stops,
+        maintenance=obstacles.maintenance(stops, timezone.now()) is not None,
+        disk="warn" if is_disk_full else "pass",
+        backup_age_seconds=backup_age,
+        timestamp=timestamp(),
     )
     return answer(health, 200 if status == "healthy" else 503)
 
 
-def _is_stopped() -> bool:
-    """Reads the snapshot that `_checks` has just refreshed."""
-    return (Stop.Kind.HUB, "") in catalog.latest().stops
-
-
-async def _backup_age() -> int | None:
+async def _facts() -> tuple[int | None, bool]:
+    """The age of the last good backup, and whether a disk is full soon."""
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            made_at = await database.run(status_of_backups.last_good)
+            return await database.run(_read_facts)
     except (DatabaseError, InterfaceError, TimeoutError):
-        return None
-    return None if made_at is None else max(0, int((timezone.now() - made_at).total_seconds()))
+        return None, False
+
+
+def _read_facts() -> tuple[int | None, bool]:
+    made_at, now = status_of_backups.last_good(), timezone.now()
+    age = None if made_at is None else max(0, int((now - made_at).total_seconds()))
+    return age, any(volume.is_soon_full for volume in disk.volumes(now))
 
 
 async def _checks() -> Checks:

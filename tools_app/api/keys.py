@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -13,9 +13,10 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from tools_app import governance
 from tools_app.access import actions
+from tools_app.access.addresses import MOST_NETWORKS
 from tools_app.api.answers import AsIs, NumberAsText, ResponseSchema, Timestamp
 from tools_app.api.authentication import actor_of, require
-from tools_app.api.bodies import NOT_BLANK, Body, Reason
+from tools_app.api.bodies import NOT_BLANK, Body, Reason, without_default
 from tools_app.api.cursors import Pages
 from tools_app.api.errors import Failure
 from tools_app.api.queries import Cursor, Limit, Moment, QueryString, number_in_path, optional
@@ -23,7 +24,7 @@ from tools_app.api.routing import StrictRouter
 from tools_app.api.tools import RateDecision, RateLimit
 from tools_app.base import database
 from tools_app.models import ApiKey
-from tools_app.sdk.errors import NotFoundError
+from tools_app.sdk.errors import NotFoundError, ValidationError
 from tools_app.sdk.reach import ENVIRONMENT
 
 router = StrictRouter(tags=["keys"])
@@ -33,6 +34,10 @@ Asks = Literal["none", "destroys", "writes"]
 Scope = Literal["tools:list", "tools:read", "tools:execute", "tools:manage", "sources:manage", "admin:*"]
 ToolsetName = Annotated[str, Field(min_length=1, max_length=64)]
 ConnectionName = Annotated[str, Field(min_length=1, max_length=64)]
+
+
+Addresses = Annotated[list[Annotated[str, Field(min_length=1, max_length=50)]], Field(max_length=MOST_NETWORKS)]
+_ADDRESSES = "IP addresses and networks from which the key can be used; empty: any"
 
 
 class KeyItem(ResponseSchema):
@@ -54,6 +59,7 @@ class KeyItem(ResponseSchema):
         description="Which of its calls require an operator's approval"
     )
     rate_limit: RateLimit | None = Field(validation_alias="rate")
+    addresses: AsIs[list[str]] = Field(description=_ADDRESSES)
     owner: str | None
     created_at: Timestamp
     rotated_at: Timestamp | None
@@ -113,6 +119,7 @@ class KeyRequest(Body):
     rate_limit: RateDecision | None = Field(
         default=None, description="Rate limit of all requests; null: the default from the settings"
     )
+    addresses: Addresses = Field(default=[], description=_ADDRESSES, examples=[["192.0.2.7", "10.0.0.0/8"]])
     expires_at: Moment | None = None
 
     model_config = ConfigDict(
@@ -125,14 +132,57 @@ class KeyRequest(Body):
 
 
 class KeyChange(Body):
+    """Omitted fields are unchanged."""
+
+    scopes: list[Scope] = Field(default=[], max_length=20, json_schema_extra=without_default)
+    toolsets: Annotated[list[ToolsetName], Field(min_length=1, max_length=100)] | None = Field(
+        default=None,
+        description="All toolsets that the key is restricted to; null: all tools, except those of sources outside",
+    )
     connections: list[ConnectionName] = Field(
+        default=[],
         max_length=100,
         description=f"All connections to upstreams that the key can use from now on; {ENVIRONMENT}: those from "
         "environment variables",
+        json_schema_extra=without_default,
     )
+    may_write: bool = Field(
+        default=False,
+        description="Whether the key can call tools that write; false also takes destructive tools",
+        json_schema_extra=without_default,
+    )
+    may_destroy: bool = Field(
+        default=False,
+        description="Whether the key can call destructive tools; requires `mayWrite`",
+        json_schema_extra=without_default,
+    )
+    asks: Asks = Field(
+        default="none", description="Which calls require an operator's approval", json_schema_extra=without_default
+    )
+    rate_limit: RateDecision | None = Field(
+        default=None,
+        description="Rate limit of all requests; null: the default from the settings",
+    )
+    addresses: Addresses = Field(default=[], description=_ADDRESSES, json_schema_extra=without_default)
+    expires_at: Moment | None = Field(default=None, description="null: never")
     reason: Reason = ""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"connections": [ENVIRONMENT]}]})
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"connections": [ENVIRONMENT]}, {"mayWrite": False, "addresses": ["10.0.0.0/8"]}]
+        }
+    )
+
+    def changes(self) -> governance.KeyChanges:
+        """Raises: ValidationError: there are none."""
+        given: dict[str, Any] = {name: getattr(self, name) for name in self.model_fields_set - {"reason"}}
+        if not given:
+            raise ValidationError("Name at least one part of the key to change")
+        if "asks" in given:
+            given["asks"] = _stored(self.asks)
+        if "rate_limit" in given:
+            given["rate"] = _pair(given.pop("rate_limit"))
+        return cast(governance.KeyChanges, given)
 
 
 class KeyRevocation(Body):
@@ -162,10 +212,9 @@ async def list_keys(request: HttpRequest, query: Query[KeysQuery]) -> KeyPage:
 async def create_key(request: HttpRequest, body: KeyRequest) -> NewKey:
     """Create a key. Requires `admin:*`. Only this response contains the key itself.
 
-    The new key cannot exceed the limits of your key: toolsets, access level, required approvals, rate limit.
+    The new key cannot exceed the limits of your key: toolsets, access level, required approvals, rate limit, addresses.
     """
     actor = actor_of(request, actions.KEY_CREATE)
-    rate = body.rate_limit
 
     def create_and_show() -> NewKey:
         key, secret = governance.create_key(
@@ -176,8 +225,9 @@ async def create_key(request: HttpRequest, body: KeyRequest) -> NewKey:
             connections=body.connections,
             may_write=body.may_write,
             may_destroy=body.may_destroy,
-            asks="" if body.asks == "none" else body.asks,
-            rate=(rate.max, rate.time_window // 1000) if rate else None,
+            asks=_stored(body.asks),
+            rate=_pair(body.rate_limit),
+            addresses=body.addresses,
             expires_at=body.expires_at,
         )
         return NewKey.shown(_rows().get(pk=key.pk), key=secret)
@@ -194,14 +244,14 @@ async def show_key(request: HttpRequest, key_id: str) -> KeyItem:
 
 @router.patch("/{key_id}", response={200: KeyItem, 409: Failure})
 async def change_key(request: HttpRequest, key_id: str, body: KeyChange) -> KeyItem:
-    """Give a key other connections. Requires `admin:*`. Takes effect on its next request; its other rights are fixed.
+    """Change a key. Requires `admin:*`. Takes effect on its next request, in every process; its secret stays the same.
 
-    You cannot change a key with more permissions than yours.
+    You cannot change your own key, nor one that has, or would have, more permissions than yours.
     """
-    actor = actor_of(request, actions.KEY_CHANGE)
+    actor, changes = actor_of(request, actions.KEY_CHANGE), body.changes()
 
     def change_and_show() -> KeyItem:
-        governance.change_key(_get(key_id), connections=body.connections, actor=actor, reason=body.reason)
+        governance.change_key(_get(key_id), actor=actor, reason=body.reason, **changes)
         return KeyItem.shown(_get(key_id))
 
     return await database.run(change_and_show)
@@ -234,6 +284,14 @@ async def revoke_key(request: HttpRequest, key_id: str, body: KeyRevocation) -> 
         return KeyItem.shown(_get(key_id))
 
     return await database.run(revoke_and_show)
+
+
+def _stored(asks: Asks) -> str:
+    return "" if asks == "none" else asks
+
+
+def _pair(rate: RateDecision | None) -> tuple[int, int] | None:
+    return (rate.max, rate.time_window // 1000) if rate else None
 
 
 def _rows() -> QuerySet[ApiKey]:

@@ -51,6 +51,7 @@ _TAGS: Final = {
     "connections": "Accounts at upstreams. A key can use only the connections assigned to it.",
     "approvals": "Calls and tool versions that need an operator's approval.",
     "sources": "Where tools come from.",
+    "alerts": "What operators are told, and the rules that send it.",
     "stops": "Kill switches: stop and resume the hub, packs, connections and keys.",
     "hub": "The hub itself.",
 }
@@ -64,11 +65,15 @@ _PATH: Final[dict[str, dict[str, Any]]] = {
         "schema": {"type": "string", "pattern": f"^({ENVIRONMENT}:)?{NAME.pattern}$"},
     },
     "approval_id": {"description": "`approvalId` of the error", "schema": {"type": "string", "minLength": 1}},
+    "standing_id": {"description": "The id in the list", "schema": {"type": "string", "minLength": 1}},
     "definition_id": {
         "description": "The id in the list",
         "schema": {"type": "string", "pattern": "^[1-9][0-9]{0,17}$"},
     },
     "key_id": {"description": "The id in the list", "schema": {"type": "string", "pattern": "^[1-9][0-9]{0,17}$"}},
+    "alert_id": {"description": "The id in the list", "schema": {"type": "string", "minLength": 1}},
+    "rule_id": {"description": "The id in the list", "schema": {"type": "string", "pattern": "^[1-9][0-9]{0,17}$"}},
+    "delivery_id": {"description": "The id in the list", "schema": {"type": "string", "minLength": 1}},
 }
 _LIMIT: Final = {
     "X-RateLimit-Limit": "Requests allowed per period, if the caller has a rate limit",

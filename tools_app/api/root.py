@@ -6,7 +6,8 @@ import time
 from typing import Final
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
+from django.urls import NoReverseMatch, reverse
+from django.utils.cache import patch_vary_headers
 from ninja import Router
 
 from tools_app.api import limits
@@ -31,6 +32,8 @@ class Sign(ResponseSchema):
 async def show_sign(request: HttpRequest) -> HttpResponse:
     """Show the status, version and uptime in seconds of the server."""
     limits.count_stranger(request)
+    if (pages := _pages_for(request)) is not None:
+        return pages
     sign = Sign(
         status="ok",
         message="MCP Server is running",
@@ -38,7 +41,21 @@ async def show_sign(request: HttpRequest) -> HttpResponse:
         uptime=round(time.monotonic() - _STARTED, 3),
         timestamp=timestamp(),
     )
-    return answer(sign)
+    response = answer(sign)
+    patch_vary_headers(response, ["Accept"])
+    return response
+
+
+def _pages_for(request: HttpRequest) -> HttpResponse | None:
+    """The way to the admin for people: browsers name HTML, programs accept anything. None where there is no admin."""
+    if "text/html" not in request.headers.get("Accept", "").lower():
+        return None
+    try:
+        response = HttpResponseRedirect(reverse("admin:index"))
+    except NoReverseMatch:
+        return None
+    patch_vary_headers(response, ["Accept"])
+    return response
 
 
 @router.get("tools", include_in_schema=False, url_name="old_tools")

@@ -114,6 +114,17 @@ class ConnectionNeed(ResponseSchema):
         return [cls.of(need, form=need.form or None) for need in needs]
 
 
+class AnswerFinding(ResponseSchema):
+    """Answers of an operation that deviate from what its document declares. It has no values of an answer."""
+
+    operation: str = Field(description="Method and path", examples=["GET /pets/{petId}"])
+    difference: str = Field(description="Of the latest of these answers: its place, and what is there instead")
+    status: int = Field(description="HTTP status of the latest of these answers")
+    count: int = Field(description="Number of these answers")
+    first_at: Timestamp
+    last_at: Timestamp
+
+
 class DocumentItem(ResponseSchema):
     """The OpenAPI document of a source. Its texts were written by others."""
 
@@ -127,6 +138,10 @@ class DocumentItem(ResponseSchema):
     unsupported: int = Field(description="Number of those that cannot; `GET …/operations` has the reasons")
     selected: list[str] | None = Field(description="Operations that are imported; null: all")
     needs: list[ConnectionNeed] = Field(description="Connections that fit its security schemes; agents need one")
+    answer_findings: list[AnswerFinding] = Field(
+        description="Operations whose answers deviate from the document, latest first; no call fails for that. "
+        "A changed document or selection, and `POST …/reconnect`, clear them"
+    )
 
     @classmethod
     def shown(cls, source: Source) -> Self | None:
@@ -135,7 +150,13 @@ class DocumentItem(ResponseSchema):
             return None
         numbers = {name: document.facts.get(name, 0) for name in ("operations", "unsupported")}
         texts = {name: document.facts.get(name, "") for name in ("title", "version")}
-        return cls.of(document, **numbers, **texts, needs=ConnectionNeed.all_of(needs_of(document.facts)))
+        return cls.of(
+            document,
+            **numbers,
+            **texts,
+            needs=ConnectionNeed.all_of(needs_of(document.facts)),
+            answer_findings=[AnswerFinding.of(finding) for finding in document.findings.all()],
+        )
 
 
 class OperationItem(ResponseSchema):

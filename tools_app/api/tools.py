@@ -67,20 +67,20 @@ class ToolItem(ResponseSchema):
         "Set if the tool is deprecated: what to use instead", validation_alias=AliasPath("spec", "deprecated")
     )
     annotations: dict[str, bool] | None
-    input_schema: dict[str, Any] | None
+    input_schema: dict[str, Any] | None = Field(
+        description="In lists and searches as agents read it; the details of one tool have the full one"
+    )
     tokens: int | None = Field(description="Estimated tokens of its entry in the MCP tool list")
 
     @classmethod
     def shown(cls, entry: Entry, **details: Any) -> Self:
-        schema = entry.input_schema
         return cls.of(
             entry,
-            parameters=[parameter.as_dict() for parameter in ToolParameter.all_of(schema)],
+            parameters=[parameter.as_dict() for parameter in ToolParameter.all_of(entry.input_schema)],
             unavailable_reason=entry.refusal.reason if entry.refusal is not None else None,
             annotations=entry.hints.as_dict(),
-            input_schema=schema or None,
             tokens=listed.cost(entry),
-            **details,
+            **{"input_schema": listed.input_of(entry) or None, **details},
         )
 
 
@@ -138,6 +138,7 @@ class ToolDetail(ToolItem):
             examples=entry.spec.body.get("examples", []),
             dependencies=_dependencies(entry, view),
             policy=entry.policy.as_dict(),
+            input_schema=entry.input_schema or None,
             clients=[str(finding) for finding in projection.findings(entry.shown_name, entry.input_schema)],
             **details,
         )

@@ -28,10 +28,15 @@ router = StrictRouter(tags=["toolsets"])
 Named = Annotated[str, Field(min_length=1, max_length=64, json_schema_extra=NOT_BLANK)]
 Selector = Annotated[list[Named], Field(max_length=1000)]
 Mode = Literal["", "direct", "search", "auto"]
+Detail = Literal["", "full", "lean", "minimal"]
 
 _MODE = (
     "How agents get these tools over MCP: as a full list (direct), through a search tool (search), or through a search "
     "tool if the list is long (auto); empty: the default from the settings"
+)
+_DETAIL = (
+    "How much of each tool agents read in lists: its whole definition (full), what they need of it (lean), or that "
+    "without the form of its answers and without labels (minimal); empty: the default from the settings"
 )
 _OVERRIDES = "Other names and descriptions of tools in this toolset, by tool name"
 
@@ -54,6 +59,7 @@ class ToolsetItem(ResponseSchema):
     names: list[str]
     read_only: bool = Field(description="Only read-only tools from the selection")
     mode: AsIs[Mode] = Field(description=_MODE)
+    detail: AsIs[Detail] = Field(description=_DETAIL)
     overrides: AsIs[dict[str, ToolOverride]] = Field(description=_OVERRIDES)
     keys: int = Field(
         validation_alias="number_of_keys", description="Number of keys restricted to it, including revoked ones"
@@ -83,6 +89,7 @@ class ToolsetChange(Body):
     names: Selector = Field(default=[], description="These tools")
     read_only: bool = False
     mode: Mode = Field(default="", description=_MODE)
+    detail: Detail = Field(default="", description=_DETAIL)
     overrides: dict[str, ToolOverride] = Field(default={}, max_length=1000, description=_OVERRIDES)
     reason: Reason = ""
 
@@ -163,10 +170,11 @@ async def _detail(name: str) -> ToolsetDetail:
     choice = toolset.choice()
     snapshot = await catalog.fresh()
     entries = [entry for entry in snapshot.all if choice.holds(entry)]
-    costs = listed.costs(snapshot)
+    view = snapshot.within(name)
+    costs = listed.costs(view)
     return ToolsetDetail.of(
         toolset,
         tools=[entry.name for entry in entries],
         tokens=sum(costs.get(entry.name, 0) for entry in entries if entry.callable and not entry.is_finder),
-        listed_tokens=listed.cost_of_list(snapshot.within(name)),
+        listed_tokens=listed.cost_of_list(view),
     )

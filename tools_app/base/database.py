@@ -14,7 +14,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Any, Final, ParamSpec, TypeVar
 from urllib.parse import quote
 
@@ -22,7 +22,7 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import load_backend
 
-from tools_app.base import hub
+from tools_app.base import hub, loops
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -100,7 +100,24 @@ class Database:
 
 async def run(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Run database work in one of the database threads."""
+    return await asyncio.wrap_future(start(work, *args, **kwargs))
 
+
+async def run_within(seconds: float, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    """`run`, for at most so long. What has begun by then continues in its thread.
+
+    Raises:
+        TimeoutError
+    """
+    running = start(work, *args, **kwargs)
+    try:
+        return await outcome(running, seconds)
+    finally:
+        running.cancel()
+
+
+def start(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+    """Start database work in one of the database threads."""
     database = hub.part(Database)
 
     def job() -> R:
@@ -111,7 +128,29 @@ async def run(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
             database.remember()
 
     # With the context variables of the caller: audit entries record where a request came from.
-    return await asyncio.get_running_loop().run_in_executor(database.threads(), contextvars.copy_context().run, job)
+    return database.threads().submit(contextvars.copy_context().run, job)
+
+
+async def outcome(running: Future[R], seconds: float) -> R:
+    """What work returns or raises, if it ends in time. An event loop that was busy meanwhile is no reason to give up:
+    `asyncio.timeout` would, although the thread has ended long before.
+
+    Raises:
+        TimeoutError: the work has not ended. It continues.
+    """
+    loop = asyncio.get_running_loop()
+    ended = loop.create_future()
+    running.add_done_callback(lambda _: loops.post(loop, _settle, ended))
+    await asyncio.wait([ended], timeout=seconds)
+    try:
+        return running.result(timeout=0)
+    except CancelledError as error:
+        raise TimeoutError("the hub is closing") from error
+
+
+def _settle(ended: asyncio.Future[None]) -> None:
+    if not ended.done():
+        ended.set_result(None)
 
 
 def reads_now() -> bool:

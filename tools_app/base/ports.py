@@ -7,12 +7,14 @@ So the path of a call can be read, and tested, without the loading of Python cod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
-from tools_app.sdk.context import Tools
+from tools_app.sdk.context import Answers, Tools
 
 if TYPE_CHECKING:
+    from tools_app.catalog.entry import Entry
+    from tools_app.engine.answers import Answer
     from tools_app.http import ApiClient
     from tools_app.sdk.accounts import Account
     from tools_app.sdk.context import Caller
@@ -114,6 +116,29 @@ class Clients(Protocol):
     async def close(self) -> None: ...
 
 
+class AnswersOfCall(Answers, Protocol):
+    """What one call reads from the shelf and puts there."""
+
+    async def fitted(self, answer: Answer, is_replayable: bool) -> Answer:
+        """The answer, or its outline if it is above the token budget of the call.
+
+        `is_replayable`: it is stored for as long as it can be replayed.
+        """
+        ...
+
+
+class Shelf(Protocol):
+    """Answers that are stored for their callers."""
+
+    def for_call(
+        self, entry: Entry, caller: Caller, call_id: str, tokens: int, fields: Sequence[str] = ()
+    ) -> AnswersOfCall: ...
+
+    def contents(self, handles: Collection[str], caller_id: str) -> Iterator[tuple[str, bytes, bool]]:
+        """Those of a caller among these handles: the content of each, and whether it is text. For threads."""
+        ...
+
+
 class ToolFinder(Tools, Protocol):
     """Finds tools for one caller, among those that exist for it."""
 
@@ -126,6 +151,7 @@ code: Final[Port[Code]] = Port("code")
 upstreams: Final[Port[Upstreams]] = Port("upstreams")
 # New ones, which belong to who asked for them.
 clients: Final[Port[Clients]] = Port("clients")
+shelf: Final[Port[Shelf]] = Port("shelf")
 finder: Final[Port[Callable[[Caller], ToolFinder]]] = Port("finder")
 # Records that a key was used, by its number.
 note_use: Final[Port[Callable[[int], None]]] = Port("note_use")

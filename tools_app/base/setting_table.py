@@ -1,6 +1,6 @@
 """The table of all settings: name, type with bounds, default, description, group.
 
-`toolhub/settings.py`, `conf`, `.env.example`, docs/operate.md, `toolhub settings` and the admin take them from here.
+`toolhub/settings.py`, `conf`, `.env.example`, docs/settings.md, `toolhub settings` and the admin take them from here.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from tools_app.sdk.variables import FLAG, LINE, PATH, Type, choice, line, names, seconds, whole_number
 
@@ -71,6 +72,29 @@ def _database(url: str) -> dict[str, Any]:
     return settings
 
 
+def _mail_server(url: str) -> dict[str, Any]:
+    """Django's settings for e-mail."""
+    scheme, parts = url.partition("://")[0], urlsplit(url)
+    if scheme not in ("smtp", "smtp+tls", "smtp+ssl") or not parts.hostname or parts.path.strip("/"):
+        raise ValueError
+    query = parse_qs(parts.query, strict_parsing=True)
+    sender = query.pop("from", [""])[0]
+    if query or "@" not in sender or any(character in sender for character in "\r\n<>,"):
+        raise ValueError
+    return {
+        "EMAIL_HOST": parts.hostname,
+        "EMAIL_PORT": parts.port or {"smtp": 25, "smtp+tls": 587, "smtp+ssl": 465}[scheme],
+        "EMAIL_HOST_USER": unquote(parts.username or ""),
+        "EMAIL_HOST_PASSWORD": unquote(parts.password or ""),
+        "EMAIL_USE_TLS": scheme == "smtp+tls",
+        "EMAIL_USE_SSL": scheme == "smtp+ssl",
+        "DEFAULT_FROM_EMAIL": sender,
+    }
+
+
+MAIL_SERVER: Final = Type(
+    "smtp://USER:PASSWORD@HOST:PORT?from=ADDRESS, or smtp+tls:// or smtp+ssl://", _mail_server, is_quoted=False
+)
 DATABASE: Final = Type("sqlite:///PATH or postgres://USER:PASSWORD@HOST:PORT/NAME", _database, is_quoted=False)
 # A URL with a secure connection: https, or this machine.
 SECURE_ADDRESS: Final = line(
@@ -162,7 +186,9 @@ _LISTENING: Final = Group(
             names(lambda origin: "://" in origin, "origins like https://hub.example.org"),
             (),
             "origins of the admin behind a proxy that speaks HTTPS, e.g. https://hub.example.org",
+            default_text="the origin of TOOLHUB_PUBLIC_URL",
             of_site=True,
+            deprecated="set TOOLHUB_PUBLIC_URL, whose origin is trusted",
         ),
         Setting(
             "TOOLHUB_HTTPS",
@@ -176,8 +202,8 @@ _LISTENING: Final = Group(
             "TOOLHUB_PUBLIC_URL",
             SECURE_ADDRESS,
             "",
-            "the hub as other machines reach it, e.g. https://hub.example.org: authorization servers send sign-ins "
-            "back to it, and read there who the hub is",
+            "the hub as other machines reach it, e.g. https://hub.example.org: forms of the admin are accepted from "
+            "there, authorization servers send sign-ins back to it, and read there who the hub is",
             default_text="the address of the request",
         ),
         Setting(
@@ -191,6 +217,7 @@ _LISTENING: Final = Group(
             names(is_origin, "origins like https://app.example.org, or *"),
             (),
             "sites whose pages can use REST and MCP, with a key: https://app.example.org, or * for all",
+            default_text="CORS_ORIGIN with CORS_ENABLED",
             of_site=True,
             deprecated="use CORS_ENABLED=true with CORS_ORIGIN, which takes the same values",
         ),
@@ -385,6 +412,7 @@ _PEOPLE: Final = Group(
             "wrong passwords for a name from one address until that pair is locked for 15 minutes; "
             "`manage.py axes_reset` unlocks at once",
             of_site=True,
+            deprecated="ten wrong passwords will lock a name",
         ),
         Setting(
             "TOOLHUB_LOGIN_SECONDS",
@@ -399,6 +427,56 @@ _PEOPLE: Final = Group(
             whole_number(300, 30 * _DAY),
             43_200,
             "lifetime of an admin session",
+            of_site=True,
+        ),
+        Setting(
+            "TOOLHUB_SESSION_IDLE_SECONDS",
+            whole_number(60, 30 * _DAY),
+            7_200,
+            "how long an admin session can be unused before it ends",
+        ),
+        Setting(
+            "TOOLHUB_SSO_ISSUER",
+            SECURE_ADDRESS.that(lambda url: len(url) <= 200, "at most 200 characters"),
+            "",
+            "sign in to the admin at this OpenID Connect provider, e.g. https://login.example.org/realms/work; "
+            "compared exactly with `issuer` in its metadata",
+            of_site=True,
+        ),
+        Setting("TOOLHUB_SSO_CLIENT_ID", LINE, "", "id of this hub at the provider", of_site=True),
+        Setting(
+            "TOOLHUB_SSO_CLIENT_SECRET",
+            LINE,
+            "",
+            "secret of this hub at the provider",
+            default_text="none: a public client",
+            is_secret=True,
+            of_site=True,
+        ),
+        Setting(
+            "TOOLHUB_SSO_ROLES",
+            names(
+                _matches(r"[^=\s](?:.*[^\s])?=(?:viewer|operator|admin|superuser)"),
+                "GROUP=ROLE, where ROLE is viewer, operator, admin or superuser",
+            ),
+            (),
+            "which groups have which role, e.g. toolhub-admins=admin,toolhub-ops=operator; the highest one counts, and "
+            "people without any have no access",
+            of_site=True,
+        ),
+        Setting(
+            "TOOLHUB_SSO_GROUPS_CLAIM",
+            LINE,
+            "groups",
+            "the claim with the groups, e.g. realm_access.roles",
+            of_site=True,
+        ),
+        Setting(
+            "TOOLHUB_PASSWORD_SIGN_IN",
+            FLAG,
+            True,
+            "false: people sign in at TOOLHUB_SSO_ISSUER only, and superusers with a link of `toolhub breakglass` "
+            "in an emergency",
             of_site=True,
         ),
     ),
@@ -432,6 +510,21 @@ _LOGS: Final = Group(
         ),
     ),
 )
+_ALERTS: Final = Group(
+    "alerts",
+    (
+        Setting(
+            "EMAIL_URL",
+            MAIL_SERVER,
+            None,
+            "mail server of alerts: smtp://USER:PASSWORD@HOST:587?from=hub@example.org, with smtp+tls:// for STARTTLS "
+            "and smtp+ssl:// for TLS",
+            default_text="alerts are not sent by e-mail",
+            is_secret=True,
+            of_site=True,
+        ),
+    ),
+)
 _TOOLS: Final = Group(
     "tools and calls",
     (
@@ -459,6 +552,7 @@ _TOOLS: Final = Group(
             whole_number(0, 3),
             0,
             "default retries of a call: only read-only or idempotent tools, only transient errors",
+            deprecated="set the policy of a source or a tool instead; the default will be no retries",
         ),
         Setting(
             "TOOLHUB_RETRY_DELAY_MS",
@@ -500,6 +594,18 @@ _TOOLS: Final = Group(
             whole_number(10, _DAY),
             900,
             "how long an approval request is pending, and how long a decision is valid",
+        ),
+        Setting(
+            "TOOLHUB_TWO_PERSON_RULE",
+            FLAG,
+            False,
+            "people do not approve their own calls, those of their keys, or tools of sources that they added",
+        ),
+        Setting(
+            "TOOLHUB_OPERATORS_SEE_PAYLOADS",
+            FLAG,
+            False,
+            "operators see arguments and answers of calls, as admins do; each reading is in the audit trail",
         ),
     ),
 )
@@ -544,7 +650,13 @@ _RATES: Final = Group(
 _ANSWERS: Final = Group(
     "large and repeated responses",
     (
-        Setting("TOOLHUB_MAX_ANSWER_BYTES", whole_number(1024, 256 * _MIB), 8 * _MIB, "a larger response is refused"),
+        Setting(
+            "TOOLHUB_MAX_ANSWER_BYTES",
+            whole_number(1024, 256 * _MIB),
+            8 * _MIB,
+            "a larger response is refused",
+            deprecated="the limit will be 8 MiB",
+        ),
         Setting(
             "TOOLHUB_ANSWER_TOKENS",
             whole_number(1_000, 1_000_000),
@@ -556,12 +668,14 @@ _ANSWERS: Final = Group(
             whole_number(0, 30 * _DAY),
             3_600,
             "how long such a response is stored; 0: not at all",
+            deprecated="it will be an hour; TOOLHUB_ANSWERS_BYTES=0 stores none",
         ),
         Setting(
             "TOOLHUB_ANSWERS_BYTES",
             whole_number(0, 1024**4),
             256 * _MIB,
-            "quota of stored responses in the database, 64 MiB of it for one caller; the oldest are deleted first",
+            "quota of stored responses in the database, 64 MiB of it for one caller; the oldest are deleted first; 0: "
+            "none is stored",
         ),
         Setting(
             "TOOLHUB_ANSWERS_CALLER_BYTES",
@@ -605,10 +719,18 @@ _MCP: Final = Group(
             "override it",
         ),
         Setting(
+            "TOOLHUB_LIST_DETAIL",
+            choice("full", "lean", "minimal"),
+            "lean",
+            "how much of each tool agents read in lists: its whole definition (full), what they need of it (lean), or "
+            "that without the form of its answers and without labels (minimal); toolsets can override it",
+        ),
+        Setting(
             "TOOLHUB_LIST_TOKENS",
             whole_number(0, 10_000_000),
             6_500,
             "auto: number of tokens above which a list is long",
+            deprecated="set the mode of a toolset, or TOOLHUB_LIST_MODE; a list will be long above 6,500 tokens",
         ),
         Setting(
             "TOOLHUB_MCP_SESSIONS",
@@ -631,7 +753,11 @@ _MCP: Final = Group(
             deprecated="it will be 5 minutes",
         ),
         Setting(
-            "TOOLHUB_WATCH_SECONDS", seconds(0.02, 60), 0.2, "polling interval for changes that agents are notified of"
+            "TOOLHUB_WATCH_SECONDS",
+            seconds(0.02, 60),
+            0.2,
+            "polling interval for changes that agents are notified of",
+            deprecated="it will be 0.2 seconds",
         ),
     ),
 )
@@ -656,6 +782,13 @@ _RETENTION: Final = Group(
             "… and their maximum number; the oldest are deleted first",
         ),
         Setting("TOOLHUB_KEEP_AUDIT_DAYS", whole_number(1, 36_500), 400, "retention of the audit trail"),
+        Setting(
+            "TOOLHUB_AUDIT_DIR",
+            PATH,
+            None,
+            "directory to which a running hub exports the audit trail every ten minutes, as JSON Lines",
+            default_text="no scheduled export",
+        ),
         Setting("TOOLHUB_KEEP_FIGURES_DAYS", whole_number(1, 36_500), 730, "retention of hourly figures"),
     ),
 )
@@ -736,6 +869,7 @@ GROUPS: Final = (
     _STATE,
     _PEOPLE,
     _LOGS,
+    _ALERTS,
     _TOOLS,
     _RATES,
     _ANSWERS,

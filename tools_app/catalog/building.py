@@ -14,8 +14,8 @@ from django.db.models.functions import Cast
 from django.db.models.sql import Query
 
 from tools_app.base import conf
-from tools_app.catalog import connections, obstacles
-from tools_app.catalog.connections import Accounts
+from tools_app.catalog import obstacles
+from tools_app.catalog.accounts import Accounts, identifier, missing
 from tools_app.catalog.entry import Entry, PolicyDefaults, effective_hints, effective_policy
 from tools_app.catalog.obstacles import Obstacles, Stops
 from tools_app.catalog.snapshot import Snapshot
@@ -254,14 +254,14 @@ def _connected(entry: Entry, stored_accounts: Accounts, stops: Stops) -> Entry:
     if kind.optional and not available:
         return entry
     if refusal is None and not available:
-        refusal = accounts.not_configured(kind, connections.missing(kind))
+        refusal = accounts.not_configured(kind, missing(kind))
     elif refusal is None and entry.spec.kind is Kind.TOOL:
         refusal = accounts.refusal(kind, available, writes=entry.hints.writes)
     return replace(entry, accounts=available, refusal=refusal)
 
 
 def _as_stopped(account: Account, stops: Stops) -> Account:
-    stop = stops.get((Stop.Kind.CONNECTION, connections.identifier(account)))
+    stop = stops.get((Stop.Kind.CONNECTION, identifier(account)))
     return replace(account, stopped=stop.words) if stop is not None else account
 
 

@@ -8,9 +8,9 @@ access: it is effective at once, and rebuilds nothing.
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 import threading
+from concurrent.futures import Future
 from typing import Final
 
 from django.db import DatabaseError, InterfaceError, connection
@@ -37,7 +37,7 @@ class CatalogState:
         self.snapshot = NOTHING
         # The counters at which the snapshot was found to be current.
         self.numbers = NO_NUMBERS
-        self.overdue: asyncio.Future[Snapshot] | None = None
+        self.overdue: Future[Snapshot] | None = None
 
 
 def current() -> Snapshot:
@@ -94,20 +94,12 @@ async def _in_time() -> Snapshot:
     if state.overdue is not None and not state.overdue.done():
         # Fail fast while the first query still waits, instead of waiting for another timeout.
         raise StorageBusyError(detail="the database does not answer")
-    question = asyncio.ensure_future(database.run(current))
+    query = database.start(current)
     try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            return await asyncio.shield(question)
+        return await database.outcome(query, PATIENCE_SECONDS)
     except TimeoutError as error:
-        state.overdue = question
-        question.add_done_callback(_retrieve_exception)
+        state.overdue = query
         raise StorageBusyError(detail=error) from error
-
-
-def _retrieve_exception(question: asyncio.Future[Snapshot]) -> None:
-    """Retrieve the exception of a query that is no longer awaited, so that asyncio does not report it."""
-    if not question.cancelled():
-        question.exception()
 
 
 def _at(numbers: Numbers) -> Snapshot:

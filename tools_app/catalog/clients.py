@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from tools_app.catalog import connections
+from tools_app.catalog import accounts, connections
 from tools_app.models.tools import MAX_TIMEOUT_MS
 from tools_app.sdk.accounts import Account
 from tools_app.sdk.errors import ToolError
@@ -70,5 +70,5 @@ def client_of(account: Account, explain: Explain = None) -> ApiClient:
         timeout=(account.timeout_ms or MAX_TIMEOUT_MS) / 1000,
         allow_http=account.allow_http,
         read_only=account.read_only,
-        link_local=connections.may_be_link_local(account.base),
+        link_local=accounts.may_be_link_local(account.base),
     )

@@ -17,13 +17,15 @@ from tools_app.sdk.hub_errors import Refusal
 from tools_app.sdk.names import folded
 from tools_app.sdk.outside import Origin
 from tools_app.sdk.policies import Rate
-from tools_app.sdk.reach import Reach
+from tools_app.sdk.reach import Detail, Reach
 from tools_app.sdk.schemas import Schema
 from tools_app.sdk.spec import Kind, ToolSpec
 
 READER: Final = "read_result"
 # The tools with which agents search for and call tools that are not listed.
-FINDERS: Final = frozenset({"search_tools", "describe_tool", "call_tool", "call_writing_tool"})
+FINDERS: Final = frozenset({"search_tools", "describe_tool", "call_tool", "call_writing_tool", "call_many"})
+# Calls several tools at once. In a direct list only if a toolset names it: most clients can do so by themselves.
+MANY: Final = "call_many"
 ORIGINS: Final = ("operator", "source", "tool", "pack", "settings")
 # Who decides over callers: they may lower these limits, but not raise them.
 _OPERATORS: Final = frozenset({"operator", "source"})
@@ -58,6 +60,8 @@ class Entry:
     # The name and description in the caller's toolset, if they differ.
     alias: str = ""
     own_words: str = ""
+    # How much of it that toolset shows; empty: as the hub's setting says.
+    own_detail: str = ""
     # True if its source has a newer version that no operator has approved, or has begun a new epoch and is not
     # described yet: it is listed, but does not run.
     is_held: bool = False
@@ -86,6 +90,10 @@ class Entry:
     @property
     def description(self) -> str:
         return self.own_words or self.spec.shown_description
+
+    @property
+    def detail(self) -> Detail:
+        return Detail(self.own_detail or conf.value("TOOLHUB_LIST_DETAIL"))
 
     @property
     def version(self) -> str:

@@ -29,8 +29,6 @@ FIXED: Final[Mapping[Form, tuple[str, ...]]] = {
     Form.BASIC: (USER, PASSWORD),
     Form.CLIENT_CREDENTIALS: (CLIENT_ID, CLIENT_SECRET),
 }
-# Forms whose tokens the hub requests itself (upstream/oauth).
-OAUTH: Final = frozenset({Form.OAUTH, Form.CLIENT_CREDENTIALS})
 MOST_RESOLVED: Final = 64 * 1024
 _SCOPE_LIST: Final = re.compile(r"[!#-\[\]-~]+( [!#-\[\]-~]+)*")
 _ADDRESS: Final = re.compile(r"https?://[^\s/?#@\\]+(/[^\s?#\\]*)?")

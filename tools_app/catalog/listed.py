@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from tools_app.answers import with_outline
 from tools_app.base import conf
-from tools_app.catalog.entry import READER, Entry
+from tools_app.catalog.entry import MANY, READER, Entry
+from tools_app.catalog.lean import lean, selectable
 from tools_app.catalog.snapshot import Snapshot, mode_of
-from tools_app.sdk.reach import Mode
+from tools_app.sdk.hints import Hints
+from tools_app.sdk.reach import Detail, Mode
+from tools_app.sdk.schemas import Schema
 from tools_app.sdk.spec import ToolSpec
 from tools_app.text.budget import size_of, tokens_of
 
@@ -33,38 +37,83 @@ MOST_KNOWN: Final = 60_000
 
 def as_listed(entry: Entry) -> WireTool:
     """The entry of a tool in the list."""
-    spec = entry.spec
+    wire = _wire(entry.spec, entry.input_schema, entry.tags, entry.hints, entry.detail)
+    return wire | {"name": entry.shown_name, "description": entry.description}
+
+
+def as_listed_by_default(spec: ToolSpec) -> WireTool:
+    """The same for a definition that is not in the catalog, or not yet."""
+    return _wire(spec, spec.input_schema, spec.tags, spec.hints, Detail(conf.value("TOOLHUB_LIST_DETAIL")))
+
+
+def _wire(spec: ToolSpec, input_schema: Schema, tags: Sequence[str], hints: Hints, detail: Detail) -> WireTool:
     wire: WireTool = {
-        "name": entry.shown_name,
-        "description": entry.description,
-        "inputSchema": entry.input_schema,
-        "annotations": entry.hints.as_dict(),
-        "_meta": {
-            "toolhub/version": entry.version,
-            "toolhub/category": entry.category,
-            "toolhub/tags": list(entry.tags),
-        },
+        "name": spec.name,
+        "description": spec.shown_description,
+        "inputSchema": _shown(input_schema, spec, detail),
+        "annotations": hints.as_dict(),
+        "_meta": _labels(spec, tags, detail),
     }
     if spec.deprecated:
         wire["_meta"]["toolhub/deprecated"] = spec.deprecated
-    if entry.title:
-        wire["title"] = entry.title
+    if spec.title:
+        wire["title"] = spec.title
     if spec.icon is not None:
         wire["icons"] = [dict(spec.icon)]
-    if (output := listed_output(spec)) is not None:
-        wire["outputSchema"] = with_outline(output)
+    if (output := listed_output(spec, detail)) is not None:
+        form = selectable(_shown(output, spec, detail))
+        wire["outputSchema"] = with_outline(form, is_brief=detail is not Detail.FULL)
     return wire
 
 
-def listed_output(spec: ToolSpec) -> dict[str, Any] | None:
+def _labels(spec: ToolSpec, tags: Sequence[str], detail: Detail) -> dict[str, Any]:
+    """For clients and people; models do not see them."""
+    if detail is Detail.MINIMAL:
+        return {}
+    labels = {"toolhub/version": spec.version, "toolhub/category": spec.category, "toolhub/tags": list(tags)}
+    return labels if detail is Detail.FULL else {name: value for name, value in labels.items() if value}
+
+
+def input_of(entry: Entry) -> Schema:
+    """The parameters of a tool as agents read them. Arguments are checked against `entry.input_schema`."""
+    return _shown(entry.input_schema, entry.spec, entry.detail)
+
+
+def _shown(schema: Schema, spec: ToolSpec, detail: Detail) -> Schema:
+    return schema if detail is Detail.FULL else lean(schema, outside=spec.is_outside)
+
+
+def listed_output(spec: ToolSpec, detail: Detail) -> dict[str, Any] | None:
     """The output schema for clients. Clients of the handshake era accept only objects."""
     schema = spec.output_schema
-    return schema if schema is not None and schema.get("type") == "object" else None
+    is_listed = schema is not None and schema.get("type") == "object" and detail is not Detail.MINIMAL
+    return schema if is_listed else None
 
 
 def cost(entry: Entry) -> int:
     """Approximate tokens that a tool adds to a list."""
     return tokens_of(size_of(as_listed(entry)))
+
+
+def cost_of(spec: ToolSpec) -> int:
+    """The same for a tool that is not recorded yet."""
+    return tokens_of(size_of(as_listed_by_default(spec)))
+
+
+def costs_of_parts(entry: Entry) -> dict[str, int]:
+    """What models read of it, the form of its answers, and what is for clients and people, in tokens."""
+    wire = as_listed(entry)
+    read = {name: wire.pop(name) for name in ("name", "description", "inputSchema")}
+    parts = {"read": read, "answers": wire.pop("outputSchema", None), "labels": wire}
+    return {name: tokens_of(size_of(part)) if part else 0 for name, part in parts.items()}
+
+
+def costs_by_detail(view: Snapshot) -> dict[Detail, int]:
+    """Approximate tokens of the whole list, if it were shown in this detail."""
+    entries = listed(view)
+    return {
+        detail: sum(_cached_cost(replace(entry, own_detail=detail.value)) for entry in entries) for detail in Detail
+    }
 
 
 def costs(snapshot: Snapshot) -> dict[str, int]:
@@ -78,7 +127,7 @@ def costs(snapshot: Snapshot) -> dict[str, int]:
 def _cached_cost(entry: Entry) -> int:
     """Cached across snapshots: a switch or a new key makes a new snapshot, in which few tools differ."""
     texts = entry.shown_name, entry.definition_hash, entry.title, entry.description, entry.category, entry.tags
-    key = *texts, entry.version, entry.hints, entry.choices
+    key = *texts, entry.version, entry.hints, entry.choices, entry.detail
     tokens = _cost_of.get(key)
     if tokens is None:
         if len(_cost_of) >= MOST_KNOWN:
@@ -108,14 +157,15 @@ def digest(view: Snapshot) -> str:
         hasher = hashlib.sha256()
         for entry in listed(view):
             texts = entry.shown_name, entry.title, entry.tags, entry.definition_hash, entry.hints, *entry.choices
-            hasher.update(f"{texts}{entry.description}\n".encode())
+            hasher.update(f"{texts}{entry.detail}{entry.description}\n".encode())
         value = _digests[view] = hasher.hexdigest()
     return value
 
 
 def _select(view: Snapshot) -> Sequence[Entry]:
-    finders = [entry for entry in view.callable if entry.is_finder]
-    other_tools = [entry for entry in view.callable if not entry.is_finder]
+    entries = [entry for entry in view.callable if is_switched_on(entry)]
+    finders = [entry for entry in entries if entry.is_finder]
+    other_tools = [entry for entry in entries if not entry.is_finder or _is_selected(view, entry)]
     if not {entry.name for entry in finders} >= _NEEDED:
         return other_tools
     names_to_list, undecided = {READER}, set()
@@ -129,6 +179,17 @@ def _select(view: Snapshot) -> Sequence[Entry]:
         names_to_list |= undecided
     entries_to_list = [entry for entry in other_tools if entry.name in names_to_list]
     return entries_to_list if len(entries_to_list) == len(other_tools) else [*entries_to_list, *finders]
+
+
+def _is_selected(view: Snapshot, entry: Entry) -> bool:
+    return entry.name == MANY and any(entry.folded_name in choice.names for choice in view.choices)
+
+
+def is_switched_on(entry: Entry) -> bool:
+    """False if an operator has not set what it needs, so that every call would be refused."""
+    option = entry.spec.needs_option
+    has_option = not option or any(dict(account.options).get(option) for account in entry.accounts)
+    return has_option and not (entry.spec.needs_files and not conf.value("TOOLHUB_FILE_ROOT"))
 
 
 def _parts(view: Snapshot, other_tools: Sequence[Entry]) -> Iterator[tuple[Mode, Sequence[Entry]]]:

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Final
 
 from tools_app.base import conf, ports
 from tools_app.models import Definition, Source, SourceStatus, Stop, ToolRecord
-from tools_app.sdk.hub_errors import ASK_FOR_REASON, ASK_TO_RESTART, NOT_HERE, Refusal, StoppedError
+from tools_app.sdk.hub_errors import (
+    ASK_FOR_REASON,
+    ASK_TO_RESTART,
+    NOT_HERE,
+    MaintenanceError,
+    Refusal,
+    StoppedError,
+)
 from tools_app.sdk.spec import ToolSpec
 
 Stops = Mapping[tuple[str, str], Stop]
 
+# `Retry-After` of maintenance without an end.
+RETRY_SECONDS: Final = 60.0
 _ASK_TO_APPROVE: Final = "Ask an operator of this hub: it is listed among the approvals in the admin."
 _DECIDE: Final = "Decide on it under Approvals in the admin, or with `POST /v1/definitions/{id}/approve` or `…/refuse`."
 
@@ -125,6 +135,22 @@ def _since(status: SourceStatus) -> str:
 def stops() -> Stops:
     """All current stops."""
     return {(stop.kind, stop.name): stop for stop in Stop.objects.all()}
+
+
+def maintenance(stops: Stops, now: datetime) -> Stop | None:
+    """The stop of writes, until its end: no row changes at that moment."""
+    stop = stops.get((Stop.Kind.WRITES, ""))
+    return stop if stop is not None and stop.is_active(now) else None
+
+
+def refusal_of_write(stops: Stops) -> MaintenanceError | None:
+    """The error for a call that writes, while the hub is in maintenance. Its tools stay listed: it passes."""
+    now = datetime.now(UTC)
+    stop = maintenance(stops, now)
+    if stop is None:
+        return None
+    left = (stop.until - now).total_seconds() if stop.until is not None else RETRY_SECONDS
+    return MaintenanceError.because(stop.words, left)
 
 
 def refusal(stops: Stops, pack: str) -> Refusal | None:

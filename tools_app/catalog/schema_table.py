@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 from django.utils.translation import gettext
@@ -43,8 +44,8 @@ def rows(schema: object) -> list[SchemaRow]:
     if not isinstance(schema, Mapping):
         return []
     table: list[SchemaRow] = []
-    for row in _properties(schema, definitions(schema), "", 0):
-        table.append(row)
+    for one in _properties(schema, definitions(schema), "", 0):
+        table.append(one)
         if len(table) == MOST_ROWS:
             break
     return table
@@ -60,9 +61,10 @@ def _properties(part: Mapping[str, Any], defs: Mapping[str, Any], path: str, dep
         yield from _value(f"{path}{name}", child, defs, depth, str(name) in required)
 
 
-def _value(path: str, part: Any, defs: Mapping[str, Any], depth: int, required: bool) -> Iterator[SchemaRow]:
+def row(path: str, part: Any, defs: Mapping[str, Any], *, required: bool, depth: int = 0) -> SchemaRow:
+    """One value, without what is in it."""
     shape = resolved(part, defs)
-    yield SchemaRow(
+    return SchemaRow(
         path=path,
         depth=depth,
         type=_type(shape, defs),
@@ -71,6 +73,16 @@ def _value(path: str, part: Any, defs: Mapping[str, Any], depth: int, required: 
         constraints=", ".join(_constraints(shape, defs)),
         description=str(shape.get("description", "")),
     )
+
+
+def rows_below(path: str, part: Any, defs: Mapping[str, Any]) -> list[SchemaRow]:
+    """What is in a value; at most `MOST_ROWS`."""
+    return list(islice(_value(path, part, defs, 0, False), 1, MOST_ROWS))
+
+
+def _value(path: str, part: Any, defs: Mapping[str, Any], depth: int, required: bool) -> Iterator[SchemaRow]:
+    shape = resolved(part, defs)
+    yield row(path, part, defs, required=required, depth=depth)
     yield from _properties(shape, defs, f"{path}.", depth + 1)
     items = resolved(shape.get("items"), defs)
     yield from _properties(items, defs, f"{path}[].", depth + 1)

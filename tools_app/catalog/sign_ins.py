@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
-from tools_app.catalog import forms
 from tools_app.models import Connection, UpstreamToken
 
 State = Literal["signed_in", "sign_in_required", "failing", "not_used"]
@@ -30,7 +29,7 @@ class SignInState:
 
 def state_of(connection: Connection) -> SignInState | None:
     """That of all callers; None if the hub requests no tokens for this connection."""
-    if connection.form not in forms.OAUTH:
+    if connection.form not in Connection.OAUTH:
         return None
     own = next((state for state in states_of(connection) if not state.caller), None)
     if own is not None:

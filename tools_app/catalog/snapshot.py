@@ -85,6 +85,7 @@ class Snapshot:
         for key, entry in entries.items():
             if entry.refusal is not None and not all(folded(name) in names for name in entry.refusal.names):
                 entries[key] = replace(entry, refusal=_DISCREET)
+        _apply_details(entries, choices)
         _rename(entries, names, choices)
         return replace(self, entries=entries, names=names, reach=reach, _originals=self.originals, _views={})
 
@@ -187,6 +188,15 @@ def _limit(entry: Entry, reach: Reach) -> Entry:
     return replace(entry, refusal=Refusal(error.message, error.next_step))
 
 
+def _apply_details(entries: dict[str, Entry], choices: Iterable[Choice]) -> None:
+    """How much of each tool is shown; of several toolsets, the first by name that says so decides."""
+    for choice in choices:
+        if choice.detail:
+            for key, entry in entries.items():
+                if not entry.own_detail and (choice.holds(entry) or entry.is_finder or entry.name == READER):
+                    entries[key] = replace(entry, own_detail=choice.detail)
+
+
 def _rename(entries: dict[str, Entry], names: dict[str, str], choices: Iterable[Choice]) -> None:
     """Apply the names and descriptions that toolsets override; of several toolsets, the first by name wins.
 
@@ -213,7 +223,7 @@ def mode_of(choice: Choice | None, reach: Reach) -> Mode:
 
 def _with_accounts(entry: Entry, reach: Reach) -> Entry:
     """The entry with the caller's accounts only; without any, the tool cannot be called."""
-    permitted = tuple(account for account in entry.accounts if reach.through(account.name))
+    permitted = tuple(account for account in entry.accounts if reach.through(account))
     kind, writes = entry.connection_kind, entry.hints.writes
     if kind is None or len(permitted) == len(entry.accounts):
         return entry

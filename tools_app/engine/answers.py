@@ -46,6 +46,8 @@ class Answer:
     marks: bool = False
     # Number of invisible characters that were removed.
     left_out: int = 0
+    # What the hub has to say about it; usually nothing.
+    remark: str = ""
 
     @property
     def size_to_send(self) -> int:
@@ -55,7 +57,8 @@ class Answer:
     @property
     def note(self) -> str:
         """A sentence for the agent beside the answer; usually empty."""
-        return _LEFT_OUT.format(f"{self.left_out:,}") if self.left_out else ""
+        left_out = _LEFT_OUT.format(f"{self.left_out:,}") if self.left_out else ""
+        return f"{left_out} {self.remark}".strip()
 
     def marked(self) -> Answer:
         """The form that is sent: untrusted text is enclosed in marks that its author could not predict.

@@ -13,8 +13,8 @@ import json
 import logging
 import re
 import secrets as random
-import zlib
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -23,16 +23,17 @@ from typing import Any, Final, TypeVar
 from django.db import DatabaseError, InterfaceError, transaction
 from django.db.models import QuerySet
 
-from tools_app.base import conf, database, secrets
+from tools_app.base import conf, database, ports
 from tools_app.catalog.entry import READER, Entry
-from tools_app.engine import shelf
+from tools_app.engine.standing import covering, return_use, spend
 from tools_app.journal.writer import PATIENCE
-from tools_app.models import Approval, Call, Chore, StoredAnswer
+from tools_app.models import Approval, Call, Chore
+from tools_app.models.alerts import Event, note_alert
+from tools_app.models.approvals import sealed
 from tools_app.models.keys import Asks
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import Problem, RateLimitError, ValidationError
 from tools_app.sdk.hub_errors import (
-    AnswerNotFoundError,
     ApprovalInvalidError,
     ApprovalRefusedError,
     ApprovalRequiredError,
@@ -73,9 +74,12 @@ class Request:
 
     @cached_property
     def hash(self) -> str:
-        call = self.call
-        parts = [call.tool_name, call.definition_hash, call.connection, self.arguments]
-        return json_text.digest([*parts, *self.identity])
+        return digest_of(self.call, self.arguments, self.identity)
+
+
+def digest_of(call: Call | Approval, arguments: Mapping[str, Any], identity: tuple[str, int] | tuple[()]) -> str:
+    """What has to be the same for an approval to be of this call."""
+    return json_text.digest([call.tool_name, call.definition_hash, call.connection, arguments, *identity])
 
 
 def kept_values(arguments: Mapping[str, Any], tool: str, caller_id: str) -> dict[str, Any]:
@@ -89,15 +93,10 @@ def kept_values(arguments: Mapping[str, Any], tool: str, caller_id: str) -> dict
     """
     handles = set() if tool == READER else set(_HANDLE.findall(json.dumps(arguments, default=str)))
     found, size = {}, 0
-    rows = StoredAnswer.objects.filter(pk__in=handles, caller_id=caller_id, expires_at__gt=_now()) if handles else ()
-    for answer in rows:
-        try:
-            content = shelf.content_of(answer)
-        except AnswerNotFoundError:
-            continue
+    for handle, content, is_text in ports.shelf().contents(handles, caller_id):
         if (size := size + len(content)) > MOST_BYTES:
             raise _too_large("The kept answers that the arguments name")
-        found[answer.pk] = content.decode() if answer.is_text else json.loads(content)
+        found[handle] = content.decode() if is_text else json.loads(content)
     return found
 
 
@@ -126,27 +125,26 @@ async def take(request: Request, approval_id: str | None) -> Approval:
         RateLimitError: too many approval requests are pending.
         StorageBusyError, ValidationError
     """
-    taking = asyncio.ensure_future(database.run(_take, request, approval_id))
+    taking = database.start(_take, request, approval_id)
     try:
-        return await _in_time(asyncio.shield(taking))
+        return await _in_time(taking)
     except BaseException:
         # A thread cannot be cancelled: if it takes the approval after the caller has gone, the approval is given back.
-        taking.add_done_callback(_give_back_later)
+        asyncio.wrap_future(taking).add_done_callback(_give_back_later)
         raise
 
 
 async def give_back(approval: Approval) -> None:
     """Make the approval usable again, after a call that did nothing. For coroutines."""
     try:
-        await _in_time(database.run(_give_back, approval))
+        await _in_time(database.start(_give_back, approval))
     except StorageBusyError:
         log.warning("approval %s stays used, although its call did nothing", approval.pk)
 
 
-async def _in_time(work: Awaitable[R]) -> R:
+async def _in_time(running: Future[R]) -> R:
     try:
-        async with asyncio.timeout(PATIENCE):
-            return await work
+        return await database.outcome(running, PATIENCE)
     except (TimeoutError, DatabaseError, InterfaceError) as error:
         raise StorageBusyError(detail=error) from error
 
@@ -165,16 +163,44 @@ def _take(request: Request, approval_id: str | None) -> Approval:
         _check_fits(approval, request)
     else:
         approval = _find_current(request)
-    if approval is not None:
-        if _mark_used(approval, request.call):
-            return approval
-        if approval_id is not None:
-            # Race condition: since it was read, it may have been used, decided or given back.
-            approval.refresh_from_db()
-            _check_holds(approval)
-            raise _error_for(approval)
+    if approval is not None and _mark_used(approval, request.call):
+        return approval
+    if (covered := _take_standing(request, approval)) is not None:
+        return covered
+    if approval is not None and approval_id is not None:
+        # Race condition: since it was read, it may have been used, decided or given back.
+        approval.refresh_from_db()
+        _check_holds(approval)
+        raise _error_for(approval)
     # If another call took it meanwhile, this call needs an approval of its own.
     raise _error_for(_request_approval(request))
+
+
+def _take_standing(request: Request, pending: Approval | None) -> Approval | None:
+    """Assign a use of a standing approval to this call, which may be pending. None if the call is not covered."""
+    if pending is not None and pending.state != Approval.State.PENDING:
+        return None
+    now = _now()
+    for standing in covering(request.call, request.arguments, request.identity, now):
+        decision: dict[str, Any] = {
+            "state": Approval.State.USED,
+            "call_id": request.call.id,
+            "standing_id": standing.pk,
+            "decided_at": now,
+            "decided_by": standing.created_by,
+        }
+        with transaction.atomic():
+            if not spend(standing, now):
+                continue
+            if pending is None:
+                return _create(request, now, arguments=_sealed(request.arguments), **decision)
+            if Approval.objects.waiting(now).filter(pk=pending.pk).update(**decision):
+                pending.refresh_from_db()
+                return pending
+            # Race condition: an operator has decided about the pending call, and that decision applies.
+            transaction.set_rollback(True)
+            return None
+    return None
 
 
 def _mark_used(approval: Approval, call: Call) -> bool:
@@ -188,7 +214,19 @@ def _mark_used(approval: Approval, call: Call) -> bool:
 
 def _give_back(approval: Approval) -> None:
     rows = Approval.objects.filter(pk=approval.pk, state=Approval.State.USED, call_id=approval.call_id)
-    rows.update(state=Approval.State.APPROVED, call_id="")
+    if not approval.standing_id:
+        rows.update(state=Approval.State.APPROVED, call_id="")
+        return
+    with transaction.atomic():
+        # A call that waited for a decision before it was covered waits again: its caller may send its id.
+        if approval.asked_at != approval.decided_at:
+            returned = rows.update(
+                state=Approval.State.PENDING, call_id="", standing_id="", decided_at=None, decided_by=""
+            )
+        else:
+            returned, _ = rows.delete()
+        if returned:
+            return_use(approval.standing_id)
 
 
 def _check_fits(approval: Approval | None, request: Request) -> None:
@@ -222,7 +260,7 @@ def _error_for(approval: Approval) -> ApprovalRequiredError | ApprovalRefusedErr
 
 def _request_approval(request: Request) -> Approval:
     """The open approval request for this call; created if there is none."""
-    encrypted_arguments = _encrypt(request.arguments)
+    encrypted_arguments = _sealed(request.arguments)
     kept_values(request.arguments, request.call.tool_name, request.call.caller_id)
     Chore.objects.get_or_create(name=_CHORE, defaults={"done_at": _now()})
     with transaction.atomic():
@@ -232,21 +270,28 @@ def _request_approval(request: Request) -> Approval:
             return existing
         _check_room(Approval.objects.waiting(now), request.call)
         _delete_lapsed(request.call.caller_id, now)
-        call = request.call
-        return Approval.objects.create(
-            id=random.token_hex(16),
-            tool_name=call.tool_name,
-            definition_hash=call.definition_hash,
-            connection=call.connection,
-            request_hash=request.hash,
-            arguments=encrypted_arguments,
-            door=call.door,
-            caller_kind=call.caller_kind,
-            caller_id=call.caller_id,
-            caller_name=call.caller_name,
-            asked_at=now,
-            expires_at=now + timedelta(seconds=conf.value("TOOLHUB_APPROVAL_SECONDS")),
-        )
+        approval = _create(request, now, arguments=encrypted_arguments)
+        note_alert(Event.APPROVAL_REQUESTED, approval.pk, now, **approval.about)
+        return approval
+
+
+def _create(request: Request, now: datetime, **fields: Any) -> Approval:
+    """Raises: ValidationError."""
+    call = request.call
+    return Approval.objects.create(
+        id=random.token_hex(16),
+        tool_name=call.tool_name,
+        definition_hash=call.definition_hash,
+        connection=call.connection,
+        request_hash=request.hash,
+        door=call.door,
+        caller_kind=call.caller_kind,
+        caller_id=call.caller_id,
+        caller_name=call.caller_name,
+        asked_at=now,
+        expires_at=now + timedelta(seconds=conf.value("TOOLHUB_APPROVAL_SECONDS")),
+        **fields,
+    )
 
 
 def _find_current(request: Request) -> Approval | None:
@@ -283,12 +328,12 @@ def _delete_lapsed(caller_id: str, now: datetime) -> None:
         Approval.objects.filter(pk__in=surplus).delete()
 
 
-def _encrypt(arguments: Mapping[str, Any]) -> bytes:
+def _sealed(arguments: Mapping[str, Any]) -> bytes:
     """Raises: ValidationError."""
     text = json.dumps(arguments, separators=(",", ":"), default=str).encode()
     if len(text) > MOST_BYTES:
         raise _too_large("The arguments")
-    return secrets.encrypted(zlib.compress(text))
+    return sealed(text)
 
 
 def _too_large(what: str) -> ValidationError:

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, cast
 
-from tools_app.answers import bytes_of
 from tools_app.base import conf, log_fields, ports
-from tools_app.catalog import catalog, offers
-from tools_app.catalog.entry import READER, Entry
+from tools_app.catalog import available, catalog, obstacles
+from tools_app.catalog.entry import MANY, Entry
 from tools_app.catalog.snapshot import Snapshot
 from tools_app.engine import answers, approvals, replies
 from tools_app.engine.answers import Answer
 from tools_app.engine.attempts import Attempts, Plan
 from tools_app.engine.cache import Cache
-from tools_app.engine.fitting import Fitting, Reading, Shelf
 from tools_app.engine.guards import Guards
 from tools_app.engine.running import RunningCall
 from tools_app.engine.workers import Workers
 from tools_app.journal.journal import Journal
 from tools_app.journal.notes import CallNotes
 from tools_app.models import Call
-from tools_app.models.idempotency import REPLAYED_FOR
 from tools_app.models.tools import POLICY
 from tools_app.sdk import heavy
+from tools_app.sdk.checker import mistyped
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import (
     AuthorizationError,
@@ -43,8 +42,9 @@ from tools_app.sdk.hub_errors import DefinitionChangedError, ShuttingDownError, 
 from tools_app.sdk.policies import Rate
 from tools_app.sdk.questions import NO_CLIENT, Ask, Client
 from tools_app.sdk.runner import Runner
-from tools_app.sdk.spec import Kind
+from tools_app.sdk.spec import FIELDS, Kind, ToolSpec
 from tools_app.text import json_text
+from tools_app.text.budget import FEWEST_TOKENS
 
 log = logging.getLogger("tools_app.calls")
 
@@ -66,6 +66,10 @@ class Options:
     answer_tokens: int | None = None
     # The id of an approval, as an earlier call reported it.
     approval: str | None = None
+    # The paths of the parts of the answer to send; empty: all. An argument `_fields` says the same.
+    fields: Sequence[str] = ()
+    # True if it is one of several calls that another call makes, which may only read.
+    is_part: bool = False
     # True if the channel sends the answer's value: it is not written in the tool's text form.
     as_value: bool = False
 
@@ -78,6 +82,8 @@ class Options:
             if value is not None and not (type(value) is int and low <= value <= high):
                 message = f"options.{wire_name} must be between {low} and {high}"
                 problems.append(Problem(f"/options/{wire_name}", message, f"{low} to {high}"))
+        if not isinstance(self.fields, list | tuple) or not all(isinstance(path, str) for path in self.fields):
+            problems.append(Problem("/options/fields", "options.fields must be a list of paths", "a list of paths"))
         if problems:
             raise ValidationError(problems=problems)
         if self.idempotency_key is not None:
@@ -118,7 +124,6 @@ class Calls:
         self.workers = Workers(conf.value("TOOLHUB_THREADS"))
         self.guards = Guards()
         self.cache = Cache(conf.value("TOOLHUB_CACHE_BYTES"))
-        self.shelf = Shelf()
         self.clients = ports.clients()
         self._attempts = Attempts(self.workers, self.guards)
         self.closing = False
@@ -186,13 +191,16 @@ class Calls:
             raise StorageBusyError(detail=self.journal.trouble)
         caller = running.caller
         snapshot = await catalog.fresh()
-        entry = _allowed(_find(snapshot, kind, name, caller), caller)
+        entry = _allowed(_find(snapshot, kind, name, caller), caller, options)
         through = entry if entry.forwards else None
+        through_fields: Sequence[str] = ()
         if through is not None:
-            entry, arguments = await _forwarded(running, through, arguments, snapshot.seen_by(caller))
+            entry, arguments, through_fields = await _forwarded(running, through, arguments, snapshot.seen_by(caller))
         running.resolved(entry)
+        _check_maintenance(snapshot, entry, kind)
         spec = entry.spec
         options.check()
+        arguments, fields = _without_fields(spec, arguments)
         complete = await running.receive(spec, arguments)
         values = complete.values
         account = running.connected(entry, values)
@@ -203,8 +211,11 @@ class Calls:
         # A shared answer must not depend on what one of its clients answers.
         client = NO_CLIENT if cached else client
         tokens = min(entry.policy.answer_tokens, options.answer_tokens or entry.policy.answer_tokens)
-        reading = Reading(self.shelf, caller, bytes_of(tokens), entry.name, running.call.id)
-        plan = running.plan(entry, runner, prepared, client, reading)
+        fields = fields or through_fields or options.fields
+        stored_answers = ports.shelf().for_call(entry, caller, running.call.id, tokens, fields)
+        is_many = entry.is_finder and entry.name == MANY
+        call_each = partial(self._call_each, running, tokens) if is_many else None
+        plan = running.plan(entry, runner, prepared, client, stored_answers, call_each)
         if account is not None:
             # Runners of sources outside bring a connection of their own.
             api_client = None if entry.origin is not None else await self.clients.of(account, runner.explain)
@@ -226,10 +237,35 @@ class Calls:
             if isinstance(outcome, Ask):
                 return outcome
             # The cache holds complete answers: each caller gets its own outline.
-            answer = await self._fitted(running, entry, outcome, tokens, options) if kind is Kind.TOOL else outcome
+            is_replayable = options.idempotency_key is not None
+            answer = await stored_answers.fitted(outcome, is_replayable) if kind is Kind.TOOL else outcome
         await running.succeeded(answer)
         # The text of prompts and resources comes from their pack: no marks.
         return _result(running, entry, answer.marked() if kind is Kind.TOOL else answer)
+
+    async def _call_each(
+        self, outer: RunningCall, tokens: int, calls: Sequence[tuple[str, Mapping[str, Any]]]
+    ) -> list[dict[str, Any]]:
+        """The outcomes of calls that only read, each with all that a call has, its row in the journal included.
+
+        Together their answers fit the budget of the outer call: larger ones are outlined.
+        """
+        options = Options(answer_tokens=max(FEWEST_TOKENS, tokens // max(1, len(calls))), as_value=True, is_part=True)
+        return await asyncio.gather(*(self._outcome(outer, name, arguments, options) for name, arguments in calls))
+
+    async def _outcome(
+        self, outer: RunningCall, name: str, arguments: Mapping[str, Any], options: Options
+    ) -> dict[str, Any]:
+        try:
+            result = await self.call(
+                name, arguments, outer.caller, door=outer.call.door, options=options, client=NO_CLIENT
+            )
+        except ToolError as error:
+            return {"name": name, "error": error.as_dict()}
+        assert not isinstance(result, Ask)  # noqa: S101 – without a client, a question is an error
+        answer = result.answer
+        outcome = {"name": name, "result": answer.value if answer.content is None else answer.text}
+        return outcome | ({"note": answer.note} if answer.note else {})
 
     async def _runner(self, entry: Entry) -> Runner:
         """The code of the tool. The first call imports it, within the time of a call."""
@@ -240,12 +276,14 @@ class Calls:
             raise ToolTimeoutError.after(entry.policy.timeout_ms, writes=False) from error
 
     def end_within(self, seconds: float) -> None:
-        """Refuse new calls, and cancel those still running after that time: each caller gets an error."""
-        self.closing = True
+        """After that time, refuse new calls and cancel those still running: each caller gets an error.
+
+        Until then new ones run: what the server had accepted when it was asked to end gets an answer.
+        """
         asyncio.get_running_loop().call_later(seconds, self._abort)
 
     def _abort(self) -> None:
-        self._is_aborted = True
+        self.closing = self._is_aborted = True
         for task in self._under_way:
             task.cancel()
 
@@ -264,22 +302,6 @@ class Calls:
         await ports.upstreams().aclose()
         await self.clients.close()
         await asyncio.get_running_loop().run_in_executor(None, self.journal.close, 5.0)
-
-    async def _fitted(
-        self, running: RunningCall, entry: Entry, answer: Answer, tokens: int, options: Options
-    ) -> Answer:
-        if answer.size_to_send <= bytes_of(tokens):
-            return answer
-        seconds = conf.value("TOOLHUB_ANSWER_SECONDS")
-        if seconds and options.idempotency_key is not None:
-            # The answer must be readable for as long as it is replayed.
-            seconds = max(seconds, REPLAYED_FOR.total_seconds())
-        try:
-            reader = (await catalog.fresh()).seen_by(running.caller).find(READER)
-            readable = reader is not None and reader.callable
-        except StorageBusyError:
-            readable = True  # Nothing can be stored now either; that is the error to report.
-        return await Fitting(entry, running.caller, running.call.id, tokens, seconds, readable).fitted(answer)
 
     async def _run(self, running: RunningCall, plan: Plan) -> Answer | Ask:
         returned = await self._attempts.run(plan, running.attempt)
@@ -346,7 +368,7 @@ def _find(snapshot: Snapshot, kind: Kind, name: str, caller: Caller) -> Entry:
     view = snapshot.seen_by(caller)
     entry = None
     if isinstance(name, str):
-        entry = view.find(name) if kind is Kind.TOOL else offers.find(view, kind, name)
+        entry = view.find(name) if kind is Kind.TOOL else available.find(view, kind, name)
     if entry is None:
         raise ToolNotFoundError.named(str(name))
     return entry
@@ -354,8 +376,8 @@ def _find(snapshot: Snapshot, kind: Kind, name: str, caller: Caller) -> Entry:
 
 async def _forwarded(
     running: RunningCall, through: Entry, arguments: object, view: Snapshot
-) -> tuple[Entry, Mapping[str, Any]]:
-    """The tool that a call of `through` is for, and its arguments."""
+) -> tuple[Entry, Mapping[str, Any], Sequence[str]]:
+    """The tool that a call of `through` is for, its arguments, and the parts of the answer to send."""
     running.resolved(through)
     spec = through.spec
     try:
@@ -377,11 +399,41 @@ async def _forwarded(
         message = f"{entry.name} cannot be called through another tool: call it directly"
         raise InvalidArgumentsError(problems=[Problem("/name", message, "another tool")])
     running.notes.forwarded(entry, through)
-    _allowed(entry, running.caller)
+    _allowed(entry, running.caller, running.options)
     if through.hints.read_only and not entry.hints.read_only:
         message = f"{entry.shown_name} changes something: call it with call_writing_tool"
         raise InvalidArgumentsError(problems=[Problem("/name", message, "a tool that only reads")])
-    return _bounded(entry, through), values["arguments"]
+    return _bounded(entry, through), values["arguments"], values.get(FIELDS, ())
+
+
+def _without_fields(spec: ToolSpec, arguments: object) -> tuple[Any, Sequence[str]]:
+    """The arguments of the tool, and which parts of its answer to send.
+
+    Raises:
+        InvalidArgumentsError: that is no list of texts.
+    """
+    if not isinstance(arguments, Mapping) or FIELDS not in arguments:
+        return arguments, ()
+    # A tool outside may have a parameter of that name.
+    if spec.kind is not Kind.TOOL or spec.unchecked or FIELDS in spec.input_schema.get("properties", {}):
+        return arguments, ()
+    fields = arguments[FIELDS]
+    if isinstance(fields, str):
+        fields = [fields]
+    if not isinstance(fields, list) or not all(isinstance(path, str) for path in fields):
+        raise InvalidArgumentsError(problems=[mistyped([FIELDS], "array")])
+    return {name: value for name, value in arguments.items() if name != FIELDS}, fields
+
+
+def _check_part(entry: Entry) -> None:
+    """Raises: InvalidArgumentsError, for a tool that cannot be one of several: only what reads is called so."""
+    if entry.forwards or entry.is_finder:
+        message = f"{entry.name} cannot be called through another tool: call it directly"
+    elif not entry.hints.read_only:
+        message = f"{entry.shown_name} changes something: call it by itself"
+    else:
+        return
+    raise InvalidArgumentsError(problems=[Problem("/name", message, "a tool that only reads")])
 
 
 def _bounded(entry: Entry, through: Entry) -> Entry:
@@ -398,7 +450,7 @@ def _bounded(entry: Entry, through: Entry) -> Entry:
     return replace(entry, policy=policy, ask=entry.ask or through.ask)
 
 
-def _allowed(entry: Entry, caller: Caller) -> Entry:
+def _allowed(entry: Entry, caller: Caller, options: Options) -> Entry:
     if not caller.may(EXECUTE):
         raise AuthorizationError.lacking(EXECUTE)
     if kind := entry.beyond(caller.reach):
@@ -407,7 +459,15 @@ def _allowed(entry: Entry, caller: Caller) -> Entry:
         raise entry.refusal.error(entry.shown_name)
     if entry.is_held:
         raise DefinitionChangedError.held(entry.shown_name)
+    if options.is_part:
+        _check_part(entry)
     return entry
+
+
+def _check_maintenance(snapshot: Snapshot, entry: Entry, kind: Kind) -> None:
+    """For the tool that runs, not for the one through which it is called. Raises: MaintenanceError."""
+    if entry.hints.writes and kind is Kind.TOOL and (error := obstacles.refusal_of_write(snapshot.stops)) is not None:
+        raise error
 
 
 async def _approved(

@@ -197,7 +197,8 @@ def note_refusal(
         door=door,
         status=Call.Status.REFUSED,
         code=error.code,
-        error=error.message if isinstance(error.detail, Presented) else error.default_message or error.code,
+        error=credential.words
+        or (error.message if error.detail is credential else error.default_message or error.code),
         caller_kind=caller.kind if caller else "",
         caller_id=caller.id if caller else "",
         caller_name=storable(caller.name, 150) if caller else "",
@@ -230,7 +231,7 @@ def trouble() -> str:
 
 
 def end_within(seconds: float) -> None:
-    """Refuse new calls, and cancel those still running after that time. For signal handlers; `close` follows."""
+    """After that time, refuse new calls and cancel those still running. For signal handlers; `close` follows."""
     engine = hub.part(Engine)
     if engine.loop is not None and engine.calls is not None:
         post(engine.loop, engine.calls.end_within, seconds)

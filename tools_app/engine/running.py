@@ -23,7 +23,7 @@ from tools_app.journal.writer import PATIENCE
 from tools_app.models import Call, IdempotencyKey
 from tools_app.sdk import accounts
 from tools_app.sdk.accounts import Account
-from tools_app.sdk.context import Answers, Caller, Context
+from tools_app.sdk.context import Answers, CallEach, Caller, Context
 from tools_app.sdk.deadline import Deadline
 from tools_app.sdk.errors import InternalError, InvalidArgumentsError, ToolDisabledError, ToolError, ToolTimeoutError
 from tools_app.sdk.hub_errors import ShuttingDownError, StoppedError, StorageBusyError
@@ -104,12 +104,20 @@ class RunningCall:
             raise StoppedError.because(account.stopped)
         if obstacle := account.obstacle_now(writes=entry.hints.writes):
             raise ToolDisabledError.named(entry.name, obstacle, accounts.ASK)
-        account = account.of_caller(self.caller.id)
+        account = account.of_caller(self.caller.identity)
         self.account = account
         self.call.connection = account.name
         return account
 
-    def plan(self, entry: Entry, runner: Runner, arguments: Any, client: Client, stored_answers: Answers) -> Plan:
+    def plan(
+        self,
+        entry: Entry,
+        runner: Runner,
+        arguments: Any,
+        client: Client,
+        stored_answers: Answers,
+        call_each: CallEach | None = None,
+    ) -> Plan:
         """The tool's policy, overridden by the caller's options within the operators' limits."""
         options = self.options
         policy = entry.policy.for_caller(options.timeout_ms, options.retries, options.retry_delay_ms)
@@ -127,6 +135,7 @@ class RunningCall:
                 client,
                 stored_answers,
                 ports.finder()(self.caller),
+                call_each,
                 files=_files_for(self.caller),
                 on_sent=self.notes.sent,
                 noted=self._noted,
@@ -143,8 +152,9 @@ class RunningCall:
         """The outcome of an earlier call with this key; None if this is the first, which will claim the key."""
         request = json_text.digest([self.call.tool_name, arguments, self.call.connection, *self.identity])
         try:
-            async with asyncio.timeout(PATIENCE):
-                outcome = await database.run(replies.earlier, key, self.caller.id, request, repeatable=self._repeatable)
+            outcome = await database.run_within(
+                PATIENCE, replies.earlier, key, self.caller.id, request, repeatable=self._repeatable
+            )
         except TimeoutError as error:
             raise StorageBusyError(detail=error) from error
         if outcome is None:
@@ -187,7 +197,7 @@ class RunningCall:
     async def failed(self, error: ToolError) -> None:
         answers.clean(error)
         # After the tool ran, its error may repeat text from an upstream.
-        error.untrusted = error.untrusted or (self.attempts > 0 and self._passes_on)
+        error.untrusted = error.untrusted or (self.attempts > 0 and self._passes_on and not error.is_of_hub)
         if self.dry:
             events.failed(error, self.call, self.caller)
             return

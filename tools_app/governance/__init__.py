@@ -9,6 +9,14 @@ from __future__ import annotations
 from tools_app.access.actions import SCOPES
 from tools_app.governance.actors import Actor, confirmed, of_caller, of_command, of_user, trusted
 from tools_app.governance.admission import admit_source, latest_admission
+from tools_app.governance.alert_rules import (
+    ALERT_RULE,
+    acknowledge_alerts,
+    change_alert_rule,
+    create_alert_rule,
+    delete_alert_rule,
+    resend_alert,
+)
 from tools_app.governance.approvals import (
     approve_call,
     approve_definitions,
@@ -28,7 +36,7 @@ from tools_app.governance.connections import (
 )
 from tools_app.governance.errors import add_error_note, reopen_errors, resolve_errors
 from tools_app.governance.hints import set_hints
-from tools_app.governance.keys import LONGEST_GRACE, change_key, create_key, revoke_key, rotate_key
+from tools_app.governance.keys import LONGEST_GRACE, KeyChanges, change_key, create_key, revoke_key, rotate_key
 from tools_app.governance.outside import (
     add_source,
     approve_instructions,
@@ -36,8 +44,27 @@ from tools_app.governance.outside import (
     reconnect_source,
     remove_source,
 )
-from tools_app.governance.payloads import note_export, note_payload_read
+from tools_app.governance.payloads import note_arguments_read, note_export, note_payload_read
+from tools_app.governance.people import (
+    REVOKE_KEYS,
+    STOP_KEYS,
+    Belongings,
+    Invitation,
+    add_user,
+    belongings,
+    change_user,
+    deactivate_user,
+    delete_user,
+    invitation,
+    locked_names,
+    make_link,
+    reactivate_user,
+    redeem_link,
+    set_permissions,
+    unlock_user,
+)
 from tools_app.governance.restoring import Present, Settled, note_backup, present_state, settle_restored
+from tools_app.governance.sessions import end_idle_session, end_sessions, follow_session, open_sessions
 from tools_app.governance.sign_ins import (
     Browser,
     Redirect,
@@ -47,6 +74,12 @@ from tools_app.governance.sign_ins import (
     finish_sign_in,
     public_url,
     sign_out,
+)
+from tools_app.governance.signing_in import (
+    open_emergencies,
+    open_emergency,
+    review_emergency,
+    user_of_emergency,
 )
 from tools_app.governance.source_checks import command_warnings
 from tools_app.governance.source_documents import (
@@ -62,81 +95,133 @@ from tools_app.governance.source_documents import (
 )
 from tools_app.governance.source_tests import SourceTest, test_source
 from tools_app.governance.sources import change_source, describe_source
+from tools_app.governance.standing import grant_standing, revoke_standing
 from tools_app.governance.stops import resume, stop
 from tools_app.governance.tags import add_tag, remove_tag
 from tools_app.governance.tools import change_tool, consequences, delete_tool, set_ask, set_enabled, set_policy
 from tools_app.governance.toolsets import SELECTORS, TOOLSET, change_toolset, create_toolset, delete_toolset
-from tools_app.governance.users import create_admin, note_lock
+from tools_app.governance.users import (
+    ALL_ROLES,
+    create_admin,
+    end_all_sessions,
+    has_signed_up,
+    note_failed_sign_in,
+    note_lock,
+    note_sign_in,
+    note_sign_out,
+    role_of,
+    roles_of,
+    set_role,
+)
 
 __all__ = [
+    "ALERT_RULE",
+    "ALL_ROLES",
     "LONGEST_GRACE",
+    "REVOKE_KEYS",
     "SCOPES",
     "SELECTORS",
+    "STOP_KEYS",
     "TOOLSET",
     "Actor",
+    "Belongings",
     "Browser",
     "DocumentPreview",
+    "Invitation",
+    "KeyChanges",
     "OperationPreview",
     "Present",
     "Redirect",
     "Settled",
     "SourceTest",
+    "acknowledge_alerts",
     "add_error_note",
     "add_source",
     "add_tag",
+    "add_user",
     "admit_source",
     "approve_call",
     "approve_definitions",
     "approve_instructions",
     "approve_tools",
     "begin_sign_in",
+    "belongings",
     "browser",
+    "change_alert_rule",
     "change_connection",
     "change_key",
     "change_origin",
     "change_source",
     "change_tool",
     "change_toolset",
+    "change_user",
     "check_connection",
     "client_document",
     "command_warnings",
     "confirmed",
     "consequences",
     "create_admin",
+    "create_alert_rule",
     "create_connection",
     "create_key",
     "create_toolset",
+    "deactivate_user",
+    "delete_alert_rule",
     "delete_connection",
     "delete_tool",
     "delete_toolset",
+    "delete_user",
     "describe_source",
     "document_of",
+    "end_all_sessions",
+    "end_idle_session",
+    "end_sessions",
     "finish_sign_in",
+    "follow_session",
+    "grant_standing",
+    "has_signed_up",
     "import_document",
+    "invitation",
     "latest_admission",
+    "locked_names",
+    "make_link",
+    "note_arguments_read",
     "note_backup",
     "note_check",
     "note_export",
+    "note_failed_sign_in",
     "note_health",
     "note_lock",
     "note_payload_read",
+    "note_sign_in",
+    "note_sign_out",
     "of_caller",
     "of_command",
     "of_user",
+    "open_emergencies",
+    "open_emergency",
+    "open_sessions",
     "present_state",
     "preview_document",
     "preview_source",
     "public_url",
+    "reactivate_user",
     "reconnect_source",
+    "redeem_link",
     "refuse_call",
     "refuse_definitions",
     "remove_source",
     "remove_tag",
     "reopen_errors",
     "replace_document",
+    "resend_alert",
     "resolve_errors",
     "resume",
+    "review_emergency",
     "revoke_key",
+    "revoke_standing",
+    "role_of",
+    "roles_of",
     "rotate_key",
     "rotate_secrets",
     "select_operations",
@@ -144,11 +229,15 @@ __all__ = [
     "set_ask",
     "set_enabled",
     "set_hints",
+    "set_permissions",
     "set_policy",
+    "set_role",
     "settle_restored",
     "sign_out",
     "stop",
     "test_source",
     "trusted",
+    "unlock_user",
+    "user_of_emergency",
     "waiting_versions",
 ]

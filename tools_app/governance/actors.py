@@ -13,6 +13,7 @@ from django.views.decorators.debug import sensitive_variables
 
 from tools_app.access import actions, limits
 from tools_app.access.actions import Action, User
+from tools_app.models import ApiKey
 from tools_app.models.approvals import MOST_REASON
 from tools_app.models.audit import note_all
 from tools_app.sdk.context import Caller
@@ -94,6 +95,21 @@ def id_of(actor: Actor) -> str:
     """What tells an actor from all others. Of tokens that is not the name, which their issuer chooses."""
     caller = actor.caller
     return (caller.id if caller is not None and caller.kind == "token" else actor.name)[:150]
+
+
+def person_of(name: str) -> str:
+    """The user behind the name of an actor or caller, as `user:name`: of a key its owner. Empty: not known."""
+    kind, _, name_of_key = name.partition(":")
+    if kind != "key":
+        return name if kind == "user" else ""
+    key = ApiKey.objects.filter(name=name_of_key).select_related("owner").first()
+    return f"user:{key.owner.get_username()}" if key is not None and key.owner is not None else ""
+
+
+def is_same_person(actor: Actor, name: str) -> bool:
+    """With the two-person rule, people do not approve with one of their keys what they requested with another."""
+    person = person_of(actor.name)
+    return bool(person) and person == person_of(name)
 
 
 def clean_reason(reason: str) -> str:

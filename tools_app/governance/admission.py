@@ -109,7 +109,8 @@ def _admit(name: str, actor: Actor, reason: str, *, call_read_only: bool) -> Adm
     row = None
     with changing(actions.SOURCE_ADMIT, actor, reason) as change:
         # Also if there is nothing to store any more: a program was started, and tools were called.
-        change.note(f"source:{name}", {"server": [None, server], "findings": [None, findings], "called": [[], called]})
+        noted = {"server": [None, server], "findings": [None, findings]}
+        change.note(f"source:{name}", noted | ({"called": [[], called]} if called else {}))
         source = Source.objects.select_for_update().filter(name=name, removed_at=None, epoch=origin.epoch).first()
         if source is not None:
             row = _stored(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from tools_app.governance.source_tests import cost_of
+from tools_app.catalog import listed
 from tools_app.sdk import wording
 from tools_app.sdk.errors import shortened
 from tools_app.sdk.spec import Kind, ToolSpec
@@ -255,7 +255,7 @@ def _secrets(facts: Facts) -> Found:
 
 
 def _tokens(facts: Facts) -> Found:
-    tokens = facts.figures["tokens"] = sum(map(cost_of, facts.tools))
+    tokens = facts.figures["tokens"] = sum(map(listed.cost_of, facts.tools))
     findings = [f"more than {MOST_TOKENS:,} tokens"] if tokens > MOST_TOKENS else []
     return Found(f"All of its tools in a list: about {tokens:,} tokens", findings)
 
@@ -303,7 +303,8 @@ def _wording(facts: Facts) -> Found:
     findings += (
         [f"instructions: {fault}" for fault in wording.faults(instructions, outside=True)] if instructions else []
     )
-    return Found("No hidden text, and no instructions to agents" if not findings else "", findings)
+    words = "No hidden text, and no instructions to agents" if not findings else f"Texts to read: {len(findings):,}"
+    return Found(words, findings)
 
 
 def _annotations(facts: Facts) -> Found:

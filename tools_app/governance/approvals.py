@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -14,9 +14,10 @@ from tools_app.access import actions
 from tools_app.access.actions import Action
 from tools_app.base import conf
 from tools_app.governance import hints
-from tools_app.governance.actors import Actor, Change, changing, clean_reason
+from tools_app.governance.actors import Actor, Change, changing, clean_reason, is_same_person
 from tools_app.governance.outside import outside_source, require_not_own
 from tools_app.models import ApiKey, Approval, Definition, Source, ToolRecord
+from tools_app.models.alerts import close_alerts
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import (
     AuthorizationError,
@@ -27,7 +28,7 @@ from tools_app.sdk.errors import (
 from tools_app.sdk.names import folded
 from tools_app.sources import sync
 
-# People may approve their own calls; programs may not.
+# People may approve their own calls, unless there is the two-person rule; programs may not.
 _PEOPLE: Final = "user:"
 
 
@@ -65,11 +66,9 @@ def _decide(approval_id: str, action: Action, state: Approval.State, *, actor: A
         now = timezone.now()
         if (was := approval.state_at(now)) != Approval.State.PENDING:
             raise ConflictError(f"This call is not pending: it is {was}")
-        is_own = _is_own(approval, actor)
-        if is_own and state == Approval.State.APPROVED and not actor.name.startswith(_PEOPLE):
-            raise AuthorizationError(
-                "Permission denied: a key cannot approve its own calls", next_step="Ask an operator of this hub."
-            )
+        is_own = is_own_call(approval, actor)
+        if state == Approval.State.APPROVED:
+            require_may_approve(approval, actor)
         if state == Approval.State.APPROVED and approval.call_arguments() is None:
             raise ConflictError(
                 "This call cannot be approved: its arguments cannot be read",
@@ -87,20 +86,40 @@ def _decide(approval_id: str, action: Action, state: Approval.State, *, actor: A
         if is_own:
             changes["own"] = [None, True]
         change.note(f"approval:{approval.pk}", changes)
+        close_alerts(f"approval:{approval.pk}", actor.name, now)
     return approval
 
 
-def _is_own(approval: Approval, actor: Actor) -> bool:
-    """True if the call is the actor's, or that of a key that the actor owns."""
+def require_may_approve(approval: Approval, actor: Actor) -> None:
+    """Raises: AuthorizationError."""
+    is_own = is_own_call(approval, actor)
+    if is_own and not actor.name.startswith(_PEOPLE):
+        raise AuthorizationError(
+            "Permission denied: a key cannot approve its own calls", next_step="Ask an operator of this hub."
+        )
+    is_own = is_own or is_same_person(actor, f"{approval.caller_kind}:{approval.caller_name}")
+    if is_own and conf.value("TOOLHUB_TWO_PERSON_RULE"):
+        raise AuthorizationError(
+            "Permission denied: this hub has the two-person rule, and this call is your own",
+            next_step="Ask another operator to decide.",
+        )
+
+
+def own_keys(actor: Actor) -> Set[str]:
+    """The caller ids of the keys that the actor owns."""
+    owner = actor.name.removeprefix(_PEOPLE)
+    keys = ApiKey.objects.filter(owner__username=owner) if owner != actor.name else ApiKey.objects.none()
+    return {f"key:{pk}" for pk in keys.values_list("pk", flat=True)}
+
+
+def is_own_call(approval: Approval, actor: Actor, keys: Set[str] | None = None) -> bool:
+    """True if the call is the actor's, or that of a key that the actor owns: one of `keys`, if these are known."""
     # Unlike a name, the id is the same for all tokens of a subject.
     if actor.caller is not None and actor.caller.id == approval.caller_id:
         return True
     if str(Caller(approval.caller_kind, approval.caller_id, approval.caller_name)) == actor.name:
         return True
-    if approval.caller_kind != "key":
-        return False
-    key = ApiKey.objects.filter(pk=int(approval.caller_id.partition(":")[2])).select_related("owner").first()
-    return key is not None and key.owner is not None and actor.name == f"{_PEOPLE}{key.owner.get_username()}"
+    return approval.caller_kind == "key" and approval.caller_id in (own_keys(actor) if keys is None else keys)
 
 
 def approve_definitions(keys: Iterable[int], *, actor: Actor, reason: str = "") -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from django.views.decorators.debug import sensitive_variables
 
 from tools_app.base import references, secrets
-from tools_app.catalog import connections, forms
+from tools_app.catalog import accounts, connections, forms
 from tools_app.models import Connection, Source
 from tools_app.sdk.accounts import MOST_SECRET, MOST_URL, ConnectionKind, is_sendable
 from tools_app.sdk.errors import ConfigurationError, Problem, ValidationError, shortened
@@ -36,7 +36,7 @@ def seal_text(connection: Connection, secret: Secret, url_before: str) -> str:
         return "set" if new else "changed"
     if new:
         raise wrong("secret", "A connection needs a secret")
-    if connections.origin_of(connection.url) != connections.origin_of(url_before):
+    if accounts.origin_of(connection.url) != accounts.origin_of(url_before):
         raise wrong("secret", "Give the secret again: it was set for another address")
     return ""
 
@@ -103,11 +103,11 @@ def _form(connection: Connection, source: Source | None, before: Mapping[str, An
 
 def _kept(connection: Connection, source: Source, before: Mapping[str, Any]) -> dict[str, str]:
     """The stored values that a change keeps: none that were set for another address or form."""
-    is_bound = connections.origin_of(source.location) == connections.origin_of(before["url"])
+    is_bound = accounts.origin_of(source.location) == accounts.origin_of(before["url"])
     if connection._state.adding or not connection.sealed or not is_bound or connection.form != before["form"]:
         return {}
     try:
-        return connections.values_of(connections.of_row(connection, ConnectionKind.outside(connection.pack)))
+        return connections.values_of(accounts.of_row(connection, ConnectionKind.outside(connection.pack)))
     except ConfigurationError:
         return {}
 

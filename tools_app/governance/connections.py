@@ -10,17 +10,31 @@ from typing import Any, Final
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.db import transaction
 from django.db.models import Model
+from django.dispatch import Signal
 from django.utils import timezone
 from django.views.decorators.debug import sensitive_variables
 
 from tools_app.access import actions
 from tools_app.base import secrets
-from tools_app.catalog import catalog, connections, forms
+from tools_app.catalog import accounts, catalog, forms
 from tools_app.governance import connection_secrets
 from tools_app.governance.actors import Actor, changing
 from tools_app.governance.connection_secrets import Secret, wrong
 from tools_app.governance.tokens import withdraw
-from tools_app.models import Approval, Connection, IdempotencyKey, SignIn, Source, StoredAnswer, UpstreamToken
+from tools_app.journal import trail
+from tools_app.models import (
+    AlertRule,
+    Approval,
+    AuditKey,
+    Connection,
+    IdempotencyKey,
+    SignIn,
+    Source,
+    StandingApproval,
+    StoredAnswer,
+    UpstreamToken,
+)
+from tools_app.models.alerts import Event, close_alerts, note_alert
 from tools_app.sdk.accounts import OptionValue
 from tools_app.sdk.errors import (
     ConfigurationError,
@@ -46,11 +60,14 @@ _WHERE: Final = {"form", "url", "allow_http", "secret"}
 # All encrypted columns.
 SEALED: Final[tuple[tuple[type[Model], str], ...]] = (
     (Connection, "sealed"),
+    (AuditKey, "sealed"),
     (UpstreamToken, "sealed"),
     (SignIn, "sealed"),
     (Approval, "arguments"),
+    (StandingApproval, "constraint"),
     (IdempotencyKey, "reply"),
     (StoredAnswer, "content"),
+    (AlertRule, "sealed"),
 )
 
 
@@ -154,9 +171,21 @@ def note_check(name: str, pack: str, *, healthy: bool, words: str, actor: Actor)
 
 def note_health(name: str, *, healthy: bool, words: str) -> None:
     """Record the result of an automatic check: no audit entry, since no operator caused it."""
-    Connection.objects.filter(name=name).update(
-        checked_at=timezone.now(), healthy=healthy, health="" if healthy else words[:500]
-    )
+    now = timezone.now()
+    with transaction.atomic():
+        connection = Connection.objects.select_for_update().filter(name=name).first()
+        if connection is None:
+            return
+        was, connection.healthy, connection.checked_at = connection.healthy, healthy, now
+        connection.health = "" if healthy else words[:500]
+        connection.save(update_fields=["checked_at", "healthy", "health"])
+        if was is not healthy and (was is False or not healthy):
+            if healthy:
+                close_alerts(f"connection:{connection.pk}", "recovered", now)
+            event = Event.CONNECTION_RECOVERED if healthy else Event.CONNECTION_FAILING
+            cause, subject = f"{connection.pk}:{now.isoformat()}", f"connection:{connection.pk}"
+            values = {"name": name, "why": connection.health}
+            note_alert(event, cause, now, subject=subject, source=connection.pack, details=values)
 
 
 @dataclass
@@ -166,6 +195,10 @@ class SecretRotation:
     rotated: int = 0
     current: int = 0
     unreadable: list[str] = field(default_factory=list)
+
+
+# For what a project stores encrypted in tables of its own: receivers count in `rotation` what they did.
+rotating: Final = Signal()
 
 
 def rotate_secrets(*, actor: Actor) -> SecretRotation:
@@ -178,9 +211,11 @@ def rotate_secrets(*, actor: Actor) -> SecretRotation:
     for model, column in SEALED:
         for key in list(model._default_manager.order_by("pk").values_list("pk", flat=True)):
             _rotate(model, key, column, rotation)
+    rotating.send(sender=SecretRotation, rotation=rotation)
     if rotation.rotated:
         with changing(actions.SECRETS_ROTATE, actor) as change:
             change.note("secrets", {"rotated": [None, rotation.rotated]})
+            trail.renew()
     return rotation
 
 
@@ -254,7 +289,7 @@ def _set_parts(connection: Connection, parts: Mapping[str, Any], *, is_outside: 
         if part not in CONNECTION:
             raise ValidationError(f"{part!r} is no part of a connection; known are {', '.join(CONNECTION)}")
         if is_outside and part in _OF_PACKS:
-            if part == "options" and connection.form in forms.OAUTH:
+            if part == "options" and connection.form in Connection.OAUTH:
                 connection.options = _oauth_options(connection, value)
             elif value:
                 raise wrong(part, f"A connection of a source outside the hub has no {part}: set it at the source")
@@ -331,7 +366,7 @@ def _check(connection: Connection, before: Mapping[str, Any], *, new: bool) -> N
     # A connection that is broken already can still be switched off.
     if kind is not None and (new or any(getattr(connection, part) != before[part] for part in ("url", "allow_http"))):
         try:
-            connections.base(kind, connection.url, allow_http=connection.allow_http)
+            accounts.base(kind, connection.url, allow_http=connection.allow_http)
         except ConfigurationError as error:
             raise ValidationError(problems=[Problem("/url", error.message)], next_step=error.next_step) from error
 

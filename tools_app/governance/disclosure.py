@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tools_app.base import secrets
 from tools_app.engine import approvals
-from tools_app.models import Approval
+from tools_app.models import Approval, StandingApproval
 from tools_app.sdk.errors import ValidationError
 from tools_app.text import redaction
 from tools_app.text.redaction import MASK, is_secret
@@ -64,6 +64,41 @@ def of_approval(approval: Approval) -> Disclosure | None:
         return of(arguments, approvals.kept_values(arguments, approval.tool_name, approval.caller_id))
     except ValidationError:
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """The arguments that a standing approval covers, with secrets masked."""
+
+    same: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments with one value."""
+    limits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Arguments with `enum`, or `minimum` and `maximum`."""
+    free: Sequence[str] = ()
+    """Arguments that can have any value, or be missing."""
+    masked_count: int = 0
+
+
+def of_standing(standing: StandingApproval) -> Coverage | None:
+    """What it covers; None if it cannot be read."""
+    schema = standing.schema()
+    if schema is None:
+        return None
+    copy, properties = _MaskingCopy(), schema["properties"]
+    same = copy.of({name: part["const"] for name, part in properties.items() if "const" in part})
+    limits = {name: part for name, part in properties.items() if part and "const" not in part}
+    return Coverage(
+        same=same,
+        limits={
+            # The values of an argument with a secret's name are secrets, too.
+            name: {"enum": [copy.of({name: value})[name] for value in part["enum"]]}
+            if "enum" in part
+            else {bound: value for bound, value in part.items() if bound != "type"}
+            for name, part in limits.items()
+        },
+        free=sorted(name for name, part in properties.items() if not part),
+        masked_count=copy.masked,
+    )
 
 
 def _json(value: Any) -> str:

@@ -11,6 +11,7 @@ from django.utils import timezone
 from tools_app.access import actions
 from tools_app.governance.actors import Actor, Change, changing
 from tools_app.models import ErrorGroup, ErrorNote
+from tools_app.models.alerts import close_alerts
 from tools_app.sdk.errors import NotFoundError, ValidationError
 
 # Longer discussions belong into an issue tracker.
@@ -25,6 +26,8 @@ def resolve_errors(fingerprints: Iterable[str], *, actor: Actor, reason: str = "
         changes = {group.pk: {"error": [None, str(group)], "resolved_at": [None, now.isoformat()]} for group in groups}
         ErrorGroup.objects.filter(pk__in=changes).update(resolved_at=now, resolved_by=actor.name[:150])
         _note(change, changes)
+        for fingerprint in changes:
+            close_alerts(f"issue:{fingerprint}", actor.name, now)
     return list(changes)
 
 

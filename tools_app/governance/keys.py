@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypedDict, Unpack
 
 from django.utils import timezone
 
 from tools_app.access import actions
+from tools_app.access import addresses as networks
 from tools_app.access.actions import SCOPES
 from tools_app.base import secrets
 from tools_app.governance.actors import Actor, changing
@@ -30,12 +30,13 @@ def create_key(
     *,
     actor: Actor,
     scopes: Sequence[str] | None = None,
-    toolsets: Iterable[str] = (),
+    toolsets: Iterable[str] | None = None,
     connections: Iterable[str] = (ENVIRONMENT,),
     may_write: bool = True,
     may_destroy: bool = True,
     asks: str = Asks.NOTHING,
     rate: tuple[int, int] | None = None,
+    addresses: Iterable[str] = (),
     expires_at: datetime | None = None,
     owner: Any = None,
 ) -> tuple[ApiKey, str]:
@@ -43,23 +44,25 @@ def create_key(
 
     Without toolsets it reaches every tool. It uses only the connections named here, by default those of the
     environment. A key that may not write may not destroy either. `asks` is one of `Asks`: the calls that need approval.
-    `rate` is the number of requests, and the window in seconds. If a program creates the key, it gets no more rights
-    than the program has.
+    `rate` is the number of requests, and the window in seconds. `addresses` are those from which it can be used; none:
+    any. If a program creates the key, it gets no more rights than the program has.
 
     Raises:
         AuthorizationError: the key would have more rights than its creator.
-        ValidationError: the name is blank, too long or exists, the rate is out of bounds, or a scope, toolset or
-            connection is unknown.
+        ValidationError: the name is blank, too long or exists, the rate is out of bounds, a scope, toolset or
+            connection is unknown, or an address is none.
     """
     name, granted = name.strip(), sorted(set(default_scopes() if scopes is None else scopes))
-    _check(name, granted, asks, rate)
-    through = set(connections)
+    if not name or len(name) > 100:
+        raise ValidationError("A key needs a name of 1 to 100 characters")
+    _check(granted, asks, rate)
+    toolset_names, through, allowed = frozenset(toolsets or ()), set(connections), networks.normalized(addresses)
     if actor.caller is not None:
-        reach = Reach(frozenset(toolsets) or None, may_write, may_write and may_destroy, frozenset(through))
-        refuse_wider(actor.caller, reach, asks, Rate(*rate) if rate else None)
+        reach = Reach(toolset_names or None, may_write, may_write and may_destroy, frozenset(through))
+        refuse_wider(actor.caller, reach, asks, Rate(*rate) if rate else None, allowed)
     secret, prefix = secrets.new_key()
     with changing(actions.KEY_CREATE, actor) as change:
-        toolset_rows, accounts = _toolsets(set(toolsets)), _accounts(through)
+        toolset_rows, accounts = _toolsets(set(toolset_names)), _accounts(through)
         if ApiKey.objects.filter(name=name).exists():
             raise ConflictError(f"A key named {name!r} exists already; revoke it, or choose another name")
         key = ApiKey.objects.create(
@@ -73,6 +76,7 @@ def create_key(
             asks=asks,
             rate_calls=rate[0] if rate else None,
             rate_seconds=rate[1] if rate else None,
+            addresses=allowed,
             expires_at=expires_at,
             owner=owner,
         )
@@ -82,33 +86,133 @@ def create_key(
     return key, secret
 
 
-def change_key(key: ApiKey, *, connections: Iterable[str], actor: Actor, reason: str = "") -> bool:
-    """Give a key other connections, effective from its next request on. False: it has exactly these already.
+class KeyChanges(TypedDict, total=False):
+    """The parts of a key that can be changed. Toolsets: None is all tools, none at all is refused."""
 
-    Its other rights are fixed. A program may do this only for keys that it could create.
+    scopes: Sequence[str]
+    toolsets: Iterable[str] | None
+    connections: Iterable[str]
+    may_write: bool
+    may_destroy: bool
+    asks: str
+    rate: tuple[int, int] | None
+    addresses: Iterable[str]
+    expires_at: datetime | None
+
+
+def change_key(key: ApiKey, *, actor: Actor, reason: str = "", **changes: Unpack[KeyChanges]) -> list[str]:
+    """Change parts of a key, effective from its next request on. Returns which have changed.
+
+    A key that may not write may not destroy either. A program may do this only for keys that it could create, before
+    and after the change, and not for its own.
 
     Raises:
-        AuthorizationError: the key would have more rights than the program.
-        ValidationError: a connection is unknown.
+        AuthorizationError: the key has or would have more rights than the program, or is its own.
+        ValidationError: as `create_key`; or no toolset is named, or the expiry has passed.
         ConflictError: the key is revoked or expired.
     """
-    through = set(connections)
     with changing(actions.KEY_CHANGE, actor, reason) as change:
-        row = ApiKey.objects.select_for_update().get(pk=key.pk)
+        row = ApiKey.objects.select_for_update(of=("self",)).get(pk=key.pk)
+        before = _rights(row)
+        after = {**before, **_changed(changes, before)}
         if actor.caller is not None:
-            refuse_wider(actor.caller, replace(row.reach, connections=frozenset(through)), row.asks, row.rate)
-        if not row.usable(timezone.now()):
-            message = f"The key {row.name!r} is {row.state(timezone.now())}: it cannot be changed"
+            _refuse_change(actor.caller, row, before, after)
+        now = timezone.now()
+        if not row.usable(now):
+            message = f"The key {row.name!r} is {row.state(now)}: it cannot be changed"
             raise ConflictError(message, next_step="Make another key.")
-        accounts, before = _accounts(through), row.connection_names
-        if set(before) == through:
-            return False
-        ApiKey.objects.filter(pk=row.pk).update(uses_environment=ENVIRONMENT in through)
-        KeyConnection.objects.filter(key=row).exclude(connection__in=accounts).delete()
-        new = [KeyConnection(key=row, connection=account) for account in accounts if account.name not in before]
-        KeyConnection.objects.bulk_create(new)
-        change.note(f"key:{row.name}", {"connections": [before, sorted(through)]})
-    return True
+        _check(after["scopes"], after["asks"], after["rate"])
+        different = [part for part in after if after[part] != before[part]]
+        if "expires_at" in different and after["expires_at"] is not None and after["expires_at"] <= now:
+            raise ValidationError("The expiry is in the past", next_step="Revoke the key to end it now.")
+        if different:
+            _store(row, {part: after[part] for part in different})
+            in_audit = {part: [_in_audit(before[part]), _in_audit(after[part])] for part in different}
+            change.note(f"key:{row.name}", in_audit)
+    return different
+
+
+def _refuse_change(caller: Caller, key: ApiKey, before: dict[str, Any], after: dict[str, Any]) -> None:
+    """Raises: AuthorizationError: the key is the caller's own, or exceeds it before or after the change."""
+    if caller.id == f"key:{key.pk}":
+        raise AuthorizationError(
+            "Permission denied: a key cannot change itself",
+            next_step="Use another key, or have a person change it in the admin.",
+        )
+    for rights in (before, after):
+        toolsets, through = frozenset(rights["toolsets"] or ()) or None, frozenset(rights["connections"])
+        reach = Reach(toolsets, rights["may_write"], rights["may_destroy"], through)
+        rate = Rate(*rights["rate"]) if rights["rate"] else None
+        refuse_wider(caller, reach, rights["asks"], rate, rights["addresses"])
+
+
+def _store(key: ApiKey, different: dict[str, Any]) -> None:
+    """Raises: ValidationError: a toolset or connection is unknown."""
+    columns = {part: value for part, value in different.items() if part not in _RELATED}
+    if "rate" in different:
+        columns["rate_calls"], columns["rate_seconds"] = different["rate"] or (None, None)
+    if "toolsets" in different:
+        toolsets = _toolsets(set(different["toolsets"] or ()))
+        KeyToolset.objects.filter(key=key).delete()
+        KeyToolset.objects.bulk_create(KeyToolset(key=key, toolset=toolset) for toolset in toolsets)
+    if "connections" in different:
+        accounts = _accounts(set(different["connections"]))
+        columns["uses_environment"] = ENVIRONMENT in different["connections"]
+        KeyConnection.objects.filter(key=key).delete()
+        KeyConnection.objects.bulk_create(KeyConnection(key=key, connection=account) for account in accounts)
+    if columns:
+        ApiKey.objects.filter(pk=key.pk).update(**columns)
+
+
+# Parts that are not a column of the same name.
+_RELATED: Final = frozenset({"toolsets", "connections", "rate"})
+
+
+def _rights(key: ApiKey) -> dict[str, Any]:
+    """The parts of a key, as `KeyChanges` names them."""
+    return {
+        "scopes": sorted(key.scopes),
+        "toolsets": sorted(toolset.name for toolset in key.toolsets.all()) or None,
+        "connections": key.connection_names,
+        "may_write": key.may_write,
+        "may_destroy": key.may_destroy,
+        "asks": key.asks,
+        "rate": (key.rate_calls, key.rate_seconds) if key.rate else None,
+        "addresses": key.addresses,
+        "expires_at": key.expires_at,
+    }
+
+
+def _changed(changes: KeyChanges, before: dict[str, Any]) -> dict[str, Any]:
+    """The new values, in the same form as those before.
+
+    Raises:
+        ValidationError
+    """
+    after: dict[str, Any] = dict(changes)
+    if "scopes" in changes:
+        after["scopes"] = sorted(set(changes["scopes"]))
+    if "toolsets" in changes and changes["toolsets"] is not None:
+        after["toolsets"] = sorted(set(changes["toolsets"]))
+        if not after["toolsets"]:
+            raise ValidationError("Name at least one toolset, or none explicitly: null is all tools of the hub")
+    if "connections" in changes:
+        through = set(changes["connections"])
+        after["connections"] = [ENVIRONMENT] * (ENVIRONMENT in through) + sorted(through - {ENVIRONMENT})
+    if "addresses" in changes:
+        after["addresses"] = networks.normalized(changes["addresses"])
+    may_write = changes.get("may_write", before["may_write"])
+    if not may_write and changes.get("may_destroy"):
+        raise ValidationError("A key that can use destructive tools must be able to use tools that write")
+    after["may_destroy"] = may_write and changes.get("may_destroy", before["may_destroy"])
+    return after
+
+
+def _in_audit(value: Any) -> Any:
+    """A value of a key, as JSON."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _rights_in_audit(
@@ -122,12 +226,13 @@ def _rights_in_audit(
         "may_destroy": key.may_destroy,
         "asks": key.asks or None,
         "rate": rate and list(rate),
+        "addresses": key.addresses or None,
         "expires_at": key.expires_at and key.expires_at.isoformat(),
     }
     return {part: [None, value] for part, value in rights.items() if value is not None}
 
 
-def refuse_wider(caller: Caller, reach: Reach, asks: str, rate: Rate | None) -> None:
+def refuse_wider(caller: Caller, reach: Reach, asks: str, rate: Rate | None, allowed: Iterable[str]) -> None:
     """A key cannot grant more than it has. An unrestricted one administers the hub, and may grant anything.
 
     Raises:
@@ -142,6 +247,8 @@ def refuse_wider(caller: Caller, reach: Reach, asks: str, rate: Rate | None) -> 
         beyond.append("the calls that an operator has to approve")
     if caller.rate is not None and not (rate and rate.within(caller.rate)):
         beyond.append("its rate limit")
+    if not networks.within(allowed, caller.addresses):
+        beyond.append("its allowed addresses")
     restricted = not mine.everything or bool(caller.asks) or caller.rate is not None
     # Callers that set up connections may grant them, like users; a restricted caller only its own.
     if restricted and mine.connections is not None and not (reach.connections or frozenset()) <= mine.connections:
@@ -156,14 +263,12 @@ def refuse_wider(caller: Caller, reach: Reach, asks: str, rate: Rate | None) -> 
 _STRICTNESS: Final = {Asks.NOTHING.value: 0, Asks.DESTROYS.value: 1, Asks.WRITES.value: 2}
 
 
-def _check(name: str, scopes: Sequence[str], asks: str, rate: tuple[int, int] | None) -> None:
+def _check(scopes: Sequence[str], asks: str, rate: tuple[int, int] | None) -> None:
     """Validation without database access.
 
     Raises:
         ValidationError
     """
-    if not name or len(name) > 100:
-        raise ValidationError("A key needs a name of 1 to 100 characters")
     if unknown_names := sorted(set(scopes) - set(SCOPES)):
         raise ValidationError(f"Unknown scope {unknown_names[0]!r}; known are {', '.join(SCOPES)}")
     if rate is not None and not (1 <= rate[0] <= MAX_RATE_CALLS and 1 <= rate[1] <= MAX_RATE_SECONDS):
@@ -227,7 +332,7 @@ def rotate_key(key: ApiKey, *, grace: timedelta, actor: Actor, reason: str = "")
         now = timezone.now()
         row = ApiKey.objects.select_for_update().get(pk=key.pk)
         if actor.caller is not None:
-            refuse_wider(actor.caller, row.reach, row.asks, row.rate)
+            refuse_wider(actor.caller, row.reach, row.asks, row.rate, row.addresses)
         if not row.usable(now):
             message = f"The key {row.name!r} is {row.state(now)}: it cannot be rotated"
             raise ConflictError(message, next_step="Make another key.")

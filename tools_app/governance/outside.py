@@ -12,11 +12,12 @@ from django.utils import timezone
 
 from tools_app import engine
 from tools_app.access import actions
+from tools_app.base import conf
 from tools_app.governance import source_checks
-from tools_app.governance.actors import Actor, Change, changing, id_of
+from tools_app.governance.actors import Actor, Change, changing, id_of, is_same_person
 from tools_app.governance.connections import unbind
 from tools_app.governance.hints import HINTS
-from tools_app.models import Approval, Connection, Source, SourceDocument, SourceStatus, ToolRecord
+from tools_app.models import AnswerFinding, Approval, Connection, Source, SourceDocument, SourceStatus, ToolRecord
 from tools_app.sdk.errors import AuthorizationError, ConflictError, NotFoundError, Problem, ValidationError, shortened
 from tools_app.sources import outside, sync
 
@@ -128,7 +129,8 @@ def change_origin(
 
 
 def reconnect_source(name: str, *, actor: Actor, reason: str = "") -> None:
-    """End the connections and child processes of a source, and list it again at once.
+    """End the connections and child processes of a source, and list it again at once. Clears what was found about its
+    answers.
 
     Other processes of the hub end theirs at their next call, or after a few seconds.
 
@@ -142,6 +144,7 @@ def reconnect_source(name: str, *, actor: Actor, reason: str = "") -> None:
         SourceStatus.objects.filter(source=source).update(failures=0)
         outside.read_again(name)
         outside.list_again(name)
+        AnswerFinding.objects.filter(document__source=source).delete()
         change.note(f"source:{name}", {})
         _reconnect(name)
 
@@ -216,13 +219,23 @@ def outside_source(name: str) -> Source:
 
 
 def require_not_own(source: Source | None, actor: Actor) -> None:
-    """A program that says where a source is does not also approve what it lists.
+    """A program that says where a source is does not approve what it lists; with the two-person rule, no person either,
+    nor with a key of theirs.
 
     Raises:
         AuthorizationError
     """
-    if source is not None and source.is_outside and source.created_by == id_of(actor):
+    if source is None or not source.is_outside:
+        return
+    if is_own := source.created_by == id_of(actor):
         actor.require(actions.DEFINITION_APPROVE_OWN, source.name)
+    if actor.principal is None or not conf.value("TOOLHUB_TWO_PERSON_RULE"):
+        return
+    if is_own or is_same_person(actor, source.created_by):
+        raise AuthorizationError(
+            f"Permission denied: this hub has the two-person rule, and you set the origin of {source.name}",
+            next_step="Ask another operator to approve it.",
+        )
 
 
 def _set_origin(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -9,9 +10,9 @@ from django.db import transaction
 from django.utils import timezone
 
 from tools_app.access import actions
-from tools_app.governance.actors import Actor, changing
+from tools_app.governance.actors import Actor
 from tools_app.models import AuditEntry
-from tools_app.models.audit import note
+from tools_app.models.audit import note, note_all
 
 # Reading the same again within this time makes no further entry.
 ONCE_IN: Final = timedelta(hours=1)
@@ -19,11 +20,22 @@ ONCE_IN: Final = timedelta(hours=1)
 
 def note_payload_read(call_id: str, *, actor: Actor) -> None:
     """Record that the actor reads the payload of a call; once an hour for each call and reader."""
-    with changing(actions.PAYLOADS_READ, actor) as change:
-        since = timezone.now() - ONCE_IN
-        entries = AuditEntry.objects.filter(subject=f"call:{call_id}", at__gte=since, actor=actor.name[:150])
-        if not entries.filter(action=actions.PAYLOADS_READ.event).exists():
-            change.note(f"call:{call_id}", {})
+    actor.require(actions.PAYLOADS_READ)
+    _note_once([f"call:{call_id}"], actor)
+
+
+def note_arguments_read(*approval_ids: str, actor: Actor) -> None:
+    """Record that the actor reads the arguments of approvals, which they may; once an hour for each and reader."""
+    _note_once([f"approval:{approval_id}" for approval_id in approval_ids], actor)
+
+
+def _note_once(subjects: Sequence[str], actor: Actor) -> None:
+    event = actions.PAYLOADS_READ.event
+    entries = AuditEntry.objects.filter(at__gte=timezone.now() - ONCE_IN, actor=actor.name[:150], action=event)
+    noted = set(entries.filter(subject__in=subjects).values_list("subject", flat=True))
+    if missing := [subject for subject in subjects if subject not in noted]:
+        with transaction.atomic():
+            note_all([(event, subject, {}) for subject in missing], actor=actor.name)
 
 
 def note_export(list_name: str, *, payloads: bool, filters: str, actor: Actor) -> None:

@@ -16,7 +16,7 @@ from tools_app import governance
 from tools_app.access import actions
 from tools_app.base import database, ports
 from tools_app.base.ports import UnavailableError
-from tools_app.catalog import catalog, clients, connections
+from tools_app.catalog import accounts, catalog, clients, connections
 from tools_app.governance.actors import Actor
 from tools_app.models import Source
 from tools_app.sdk.accounts import Account
@@ -82,10 +82,10 @@ def probe_all() -> None:
     Runs in its own thread when the hub starts: nothing waits for it, and no error escapes.
     """
     try:
-        accounts = connections.all_of(catalog.current().connection_kinds)
-        for account, result in zip(accounts, asyncio.run(_probe_each(accounts)), strict=True):
+        tested = connections.all_of(catalog.current().connection_kinds)
+        for account, result in zip(tested, asyncio.run(_probe_each(tested)), strict=True):
             if not result.healthy:
-                log.warning("connection %s: %s", connections.identifier(account), result)
+                log.warning("connection %s: %s", accounts.identifier(account), result)
             governance.note_health(account.name, healthy=result.healthy, words=str(result))
     except Exception:
         log.exception("testing the connections failed")

@@ -13,7 +13,19 @@ from django.utils import timezone
 
 from tools_app.access import actions
 from tools_app.governance.actors import Actor, changing
-from tools_app.models import Agent, ApiKey, Approval, Chore, Process, Revision, SignIn, Stop
+from tools_app.models import (
+    Agent,
+    ApiKey,
+    Approval,
+    BrowserSession,
+    Chore,
+    PasswordLink,
+    Process,
+    Revision,
+    SignIn,
+    StandingApproval,
+    Stop,
+)
 from tools_app.models.revision import Numbers, numbers
 
 # The task whose last run is the last good backup.
@@ -76,12 +88,13 @@ def settle_restored(
         sessions = 0
         if apps.is_installed("django.contrib.sessions"):
             sessions = apps.get_model("sessions", "Session")._default_manager.all().delete()[0]
-        for model in (Agent, Process, SignIn):
+        for model in (Agent, BrowserSession, PasswordLink, Process, SignIn):
             model._default_manager.all().delete()
         open_states = (Approval.State.PENDING, Approval.State.APPROVED)
         approvals = Approval.objects.filter(state__in=open_states).update(
             state=Approval.State.REFUSED, decided_at=now, decided_by=actor.name[:150], reason=_APPROVAL_REASON
         )
+        approvals += StandingApproval.objects.active(now).update(revoked_at=now, revoked_by=actor.name[:150])
         revoked = _take_over(present) if present is not None else []
         keys_off = [] if keys_as_of_backup else _stop_keys(made_at, now, actor)
         Chore.objects.update_or_create(name=CHORE, defaults={"done_at": made_at})
@@ -110,7 +123,7 @@ def _take_over(present: Present) -> list[str]:
         own = {**credentials, "revoked_at": credentials["revoked_at"] or key.revoked_at}
         ApiKey.objects.filter(pk=key.pk).update(**{name: own[name] for name in _CREDENTIALS})
     for stop in present.stops:
-        about = {"reason": stop.reason, "since": stop.since, "by": stop.by}
+        about = {"reason": stop.reason, "since": stop.since, "until": stop.until, "by": stop.by}
         Stop.objects.get_or_create(kind=stop.kind, name=stop.name, defaults=about)
     return revoked
 

@@ -5,13 +5,14 @@ Only permissions are checked, by the admin and `access`, never group names, so c
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 from django.apps import apps as installed_apps
 from django.contrib.auth import get_user_model
 from django.contrib.auth.management import create_permissions
 
-from tools_app.access.actions import ACTIONS, ADMIN, ROLES
+from tools_app.access.actions import ACTIONS, ADMIN, ROLES, Action
 
 OWN: Final = "tools_app"
 
@@ -20,6 +21,11 @@ def permissions_of(role: str) -> set[str]:
     """All permissions of a role, as `app.codename`. Those of no role are for superusers and the hub only."""
     roles = ROLES[: ROLES.index(role) + 1]
     return {_in_this_project(action.permission) for action in ACTIONS if action.role in roles}
+
+
+def on_users(action: Action) -> Action:
+    """The action on users, with the permission that it needs in this project."""
+    return replace(action, right=_in_this_project(action.permission))
 
 
 def _in_this_project(permission: str) -> str:

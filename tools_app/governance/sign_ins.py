@@ -15,14 +15,15 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.debug import sensitive_variables
 
-from tools_app.access import actions
+from tools_app.access import actions, issuer
 from tools_app.base import conf, secrets
-from tools_app.catalog import connections
+from tools_app.catalog import accounts
 from tools_app.governance.actors import Actor, changing, id_of
 from tools_app.governance.connection_secrets import wrong
 from tools_app.governance.tokens import withdraw
 from tools_app.models import ApiKey, Connection, SignIn, Source, UpstreamToken
-from tools_app.sdk.accounts import PER_USER, Account, ConnectionKind
+from tools_app.sdk.accounts import Account, ConnectionKind
+from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import (
     AuthorizationError,
     ConfigurationError,
@@ -33,7 +34,7 @@ from tools_app.sdk.errors import (
 from tools_app.sdk.outside import Origin
 from tools_app.sources import outside
 from tools_app.upstream.oauth import clients, flow
-from tools_app.upstream.oauth.protocol import OAuthError, Server
+from tools_app.upstream.oauth.protocol import OAuthError, Server, place
 from tools_app.upstream.oauth.tokens import Tokens, stored_values
 
 # From the redirect to the authorization server until the browser comes back.
@@ -42,6 +43,7 @@ CALLBACK: Final = "admin:tools_app_connection_signed_in"
 DOCUMENT: Final = "api:oauth_client"
 MOST_CODE: Final = 4_000
 MOST_BEGUN: Final = 100
+MOST_CALLER: Final = 100
 _AGAIN: Final = "Begin the sign-in again on the page of the connection."
 
 
@@ -101,6 +103,7 @@ def begin_sign_in(name: str, *, browser: Browser, actor: Actor, caller: str = ""
         begun = flow.begin(account, origin, browser.redirect_uri, browser.document_url, former)
     except OAuthError as error:
         raise _failed(name, error) from error
+    _check_server(connection, begun.server)
     now = timezone.now()
     SignIn.objects.filter(created_at__lt=now - timedelta(seconds=SECONDS)).delete()
     if SignIn.objects.count() >= MOST_BEGUN:
@@ -233,21 +236,51 @@ def _connected(name: str) -> tuple[Connection, Account, Origin]:
     source = Source.objects.filter(name=connection.pack, removed_at=None).first()
     if source is None or source.origin is None:
         raise ConfigurationError(f"There is no source {connection.pack} any more")
-    return connection, connections.of_row(connection, ConnectionKind.outside(connection.pack)), source.origin
+    return connection, accounts.of_row(connection, ConnectionKind.outside(connection.pack)), source.origin
 
 
 def _check_caller(account: Account, caller: str) -> None:
     """Raises: ValidationError."""
     if not caller:
         return
-    if dict(account.options).get(PER_USER) is not True:
+    if not account.is_per_user:
         raise wrong("caller", "This connection has one sign-in, which all of its callers use")
-    kind, _, number = caller.partition(":")
-    is_number = number.isascii() and number.isdigit() and len(number) < 10
-    if kind == "user" and is_number:
-        return
-    if kind != "key" or not is_number or not ApiKey.objects.filter(pk=int(number)).exists():
+    kind, _, own = caller.partition(":")
+    number = int(own) if own.isascii() and own.isdigit() and len(own) < 10 else None
+    match kind:
+        case "key":
+            is_known = number is not None and ApiKey.objects.filter(pk=number).exists()
+        case "user":
+            is_known = number is not None
+        case "local":
+            is_known = bool(own) and own.isprintable()
+        case "token":
+            # Of the issuer that is trusted now.
+            subject = caller.rpartition("@")[0]
+            is_known = Caller(kind, subject, "", issuer=issuer.trusted_issuer()).identity == caller
+        case _:
+            is_known = False
+    if not is_known or len(caller) > MOST_CALLER:
         raise wrong("caller", f"There is no caller {shortened(caller)!r}")
+
+
+def _check_server(connection: Connection, server: Server) -> None:
+    """A client that was entered is known to one server. Its secret is not sent to another that the source names later.
+
+    Raises:
+        ConfigurationError
+    """
+    if server.client_kind != clients.ENTERED:
+        return
+    for row in connection.tokens.exclude(sealed=b""):
+        former = Server.read(row.server)
+        if former.issuer != server.issuer:
+            raise ConfigurationError(
+                f"The source now names {place(server.issuer)} as its authorization server, but the client of "
+                f"{connection.name} was entered for {place(former.issuer)}",
+                next_step="If that is right, delete the tokens of the connection, enter a client of the new server, "
+                "and sign in again.",
+            )
 
 
 def _former(connection: Connection) -> tuple[Server, str] | None:

@@ -97,7 +97,7 @@ def clean_location(location: str, *, internal: bool, part: str = "location", is_
         raise _wrong(part, "The address is that of this hub: its tools would contain themselves")
     if not internal and scheme != "https":
         raise _wrong(part, "The URL must begin with https://", _PERMIT)
-    if not internal and not _may_be_public(host):
+    if not internal and not may_be_public(host):
         raise _wrong(part, "The address is not public", _PERMIT)
     return location
 
@@ -261,7 +261,7 @@ def _is_text(word: str) -> bool:
     return True
 
 
-def _may_be_public(host: str) -> bool:
+def may_be_public(host: str) -> bool:
     """False: certainly not. A name is judged where the connection is made."""
     try:
         return public.is_public(ipaddress.ip_address(host))

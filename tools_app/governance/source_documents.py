@@ -20,6 +20,7 @@ from tools_app.governance.outside import add_source, outside_source
 from tools_app.models import Source, SourceDocument
 from tools_app.models.documents import digest_of
 from tools_app.sdk.errors import ConflictError, Problem, RateLimitError, ValidationError
+from tools_app.sdk.outside import Origin
 from tools_app.sdk.spec import Kind
 from tools_app.sources import documents, openapi, outside, sync
 from tools_app.sources.documents import Need, SelectionError, Servers
@@ -150,7 +151,7 @@ def import_document(
         read = _read(text, address, internal, name, actor)
     if digest and digest != read.digest:
         raise ConflictError("The document has changed since it was shown", next_step="Look at its operations again.")
-    selected = _chosen(read.document, select)
+    selected = _chosen_for_import(read.document, select)
     location = location or _proposed(read)
     return add_source(
         name,
@@ -183,9 +184,11 @@ def replace_document(
     """
     actor.require(actions.SOURCE_DOCUMENT)
     with transaction.atomic():
-        internal = _document_source(name).internal
+        origin = _document_source(name).origin
+    # Only Python has none.
+    assert origin is not None  # noqa: S101
     with _one_of_few():
-        read = _read(text, address, internal, name, actor)
+        read = _read(text, address, origin.internal, name, actor, origin)
     if digest and digest != read.digest:
         raise ConflictError("The document has changed since it was shown", next_step="Look at its operations again.")
     with changing(actions.SOURCE_DOCUMENT, actor, reason) as change:
@@ -216,7 +219,7 @@ def select_operations(
     actor.require(actions.SOURCE_SELECT)
     with _one_of_few():
         row, read = _stored(name)
-    selected = _chosen(read.document, select)
+    selected = _chosen_for_import(read.document, select)
     keys = [operation.key for operation in read.document.operations]
     was, now = (set(keys if choice is None else choice) & set(keys) for choice in (row.selected, selected))
     if selected == row.selected:
@@ -236,7 +239,7 @@ def document_of(source: Source) -> SourceDocument | None:
     """The document of a source, without its text."""
     if source.kind != Source.Kind.OPENAPI:
         return None
-    return SourceDocument.objects.filter(source=source).defer("body").first()
+    return SourceDocument.objects.filter(source=source).defer("body", "answers").first()
 
 
 def selection_of(source: Source) -> list[str] | None:
@@ -265,7 +268,9 @@ def _one_of_few() -> Iterator[None]:
         places.release()
 
 
-def _read(text: bytes | None, address: str, internal: bool, name: str, actor: Actor) -> _ReadDocument:
+def _read(
+    text: bytes | None, address: str, internal: bool, name: str, actor: Actor, origin: Origin | None = None
+) -> _ReadDocument:
     """Raises: ValidationError, AuthorizationError."""
     if (text is None) == (not address):
         raise _wrong("document", "Give either the document or its URL")
@@ -280,7 +285,7 @@ def _read(text: bytes | None, address: str, internal: bool, name: str, actor: Ac
     if text is not None and len(text) > MOST_BYTES:
         raise _wrong(part, f"The document is larger than {MOST_BYTES // 1024**2} MiB")
     try:
-        fetched = addresses.fetch(address, internal=internal) if text is None else Fetched(text)
+        fetched = addresses.fetch(address, internal=internal, origin=origin) if text is None else Fetched(text)
         # Without conditions there is always an answer.
         assert fetched is not None  # noqa: S101
         return _ReadDocument(fetched, openapi.read(fetched.text, media_type=fetched.media_type), address)
@@ -317,6 +322,9 @@ def _preview(read: _ReadDocument, name: str, selected: Collection[str] | None) -
     facts = documents.facts_of(read.document)
     names = Names(name or _PLACEHOLDER, outside.names_of(name) if name else {})
     wanted = None if selected is None else set(selected)
+    notes = list(read.document.notes)
+    if (number := len(read.document.operations if selected is None else selected)) > MOST_ITEMS:
+        notes.append(f"A source has at most {MOST_ITEMS:,} operations; these are {number:,}: select fewer.")
     return DocumentPreview(
         title=facts["title"],
         version=facts["version"],
@@ -324,7 +332,7 @@ def _preview(read: _ReadDocument, name: str, selected: Collection[str] | None) -
         bytes=len(read.fetched.text),
         operations=tuple(_operation(operation, names, wanted) for operation in read.document.operations),
         unsupported=tuple(read.document.unsupported),
-        notes=tuple(read.document.notes),
+        notes=tuple(notes),
         servers=documents.servers_of(read.document, read.address),
         needs=tuple(documents.needs_of(facts)),
     )
@@ -347,13 +355,16 @@ def _operation(operation: Found, names: Names, wanted: set[str] | None) -> Opera
 
 def _chosen(document: Document, select: Iterable[str] | None) -> list[str] | None:
     """Raises: ValidationError."""
-    number = len(document.operations)
     try:
-        selected = None if select is None else documents.chosen(document.operations, list(select))
+        return None if select is None else documents.chosen(document.operations, list(select))
     except SelectionError as error:
         raise _wrong("select", f"The selection cannot be used: {error}") from error
-    if selected is not None:
-        number = len(selected)
+
+
+def _chosen_for_import(document: Document, select: Iterable[str] | None) -> list[str] | None:
+    """Raises: ValidationError."""
+    selected = _chosen(document, select)
+    number = len(document.operations if selected is None else selected)
     if number > MOST_ITEMS:
         problem = f"A source has at most {MOST_ITEMS:,} operations; these are {number:,}"
         raise _wrong("select", problem, "Select those that agents need.")

@@ -21,11 +21,10 @@ from tools_app.governance.outside import outside_source
 from tools_app.models import SourceStatus, ToolRecord
 from tools_app.sdk import wording
 from tools_app.sdk.errors import ConflictError, RateLimitError
-from tools_app.sdk.spec import Kind, ToolSpec
+from tools_app.sdk.spec import Kind
 from tools_app.sources import outside
 from tools_app.sources.provider import Server, SourceContents
 from tools_app.text import hygiene
-from tools_app.text.budget import size_of, tokens_of
 
 MOST_AT_ONCE: Final = 4
 
@@ -137,7 +136,7 @@ def _result(contents: SourceContents, server: Server, seconds: float) -> SourceT
         era=server.era,
         seconds=seconds,
         tools=[tool.spec.name for tool in tools],
-        tokens=sum(cost_of(tool.spec) for tool in tools),
+        tokens=sum(listed.cost_of(tool.spec) for tool in tools),
         resources=sum(tool.spec.kind in (Kind.RESOURCE, Kind.TEMPLATE) for tool in contents.tools),
         prompts=sum(tool.spec.kind is Kind.PROMPT for tool in contents.tools),
         instructions=server.instructions,
@@ -157,17 +156,3 @@ def _result(contents: SourceContents, server: Server, seconds: float) -> SourceT
             ),
         ],
     )
-
-
-def cost_of(spec: ToolSpec) -> int:
-    """Approximate tokens that a tool would add to a list."""
-    wire = {
-        "name": spec.name,
-        "title": spec.title,
-        "description": spec.shown_description,
-        "inputSchema": spec.input_schema,
-        "annotations": spec.hints.as_dict(),
-        "outputSchema": listed.listed_output(spec),
-        "_meta": {"toolhub/version": "", "toolhub/category": "", "toolhub/tags": []},
-    }
-    return tokens_of(size_of(wire))

@@ -13,7 +13,7 @@ from tools_app.models import Source
 from tools_app.sdk.errors import ConflictError, NotFoundError, ValidationError, shortened
 from tools_app.sources import outside, sync
 from tools_app.sources.provider import NotHereError
-from tools_app.sources.sync import SyncReport
+from tools_app.sources.recording import SyncReport
 from tools_app.text import hygiene
 
 

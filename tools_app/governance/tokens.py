@@ -7,7 +7,7 @@ from functools import partial
 
 from django.db import transaction
 
-from tools_app.catalog import connections
+from tools_app.catalog import accounts, connections
 from tools_app.models import Connection, Source
 from tools_app.sdk.accounts import ConnectionKind
 from tools_app.sdk.errors import ConfigurationError
@@ -63,7 +63,7 @@ def _revoke(name: str, revocations: Revocations, *, internal: bool) -> None:
 
 def _entered_secret(connection: Connection) -> str:
     try:
-        account = connections.of_row(connection, ConnectionKind.outside(connection.pack))
+        account = accounts.of_row(connection, ConnectionKind.outside(connection.pack))
         return connections.values_now(account).get("client_secret", "")
     except ConfigurationError:
         return ""

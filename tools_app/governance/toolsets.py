@@ -19,7 +19,7 @@ from tools_app.text import hygiene
 
 SELECTORS: Final = ("packs", "categories", "tags", "names")
 # The parts of a toolset that can be changed, beside its name.
-TOOLSET: Final = ("description", *SELECTORS, "read_only", "mode", "overrides")
+TOOLSET: Final = ("description", *SELECTORS, "read_only", "mode", "detail", "overrides")
 MOST_CHARACTERS: Final = 64
 MOST_NAMED: Final = 10
 MOST_OVERRIDES: Final = 1_000

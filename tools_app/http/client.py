@@ -61,6 +61,7 @@ class RequestOptions(TypedDict, total=False):
     timeout: float
     writes: bool  # False for a POST that only reads
     most_bytes: int  # maximum size of the decompressed response
+    outside: bool  # not below the path of the API, and without the secret
 
 
 class ClientOptions(TypedDict, total=False):
@@ -112,6 +113,7 @@ class ApiClient:
         self._secrets = Secrets(secrets or {})
         self._headers = {"user-agent": user_agent} | {key.lower(): value for key, value in (headers or {}).items()}
         self._suffix = suffix
+        self._root = self.base.path.removesuffix(f"/{below.strip('/')}")
         self._most_bytes = most_bytes
         self._explain = explain
         self._sockets = Sockets(lambda: transport or _transport(self.base, tls, at_once, link_local))
@@ -247,7 +249,9 @@ class ApiClient:
 
         label = f"{upstream_request.resource} ID" if upstream_request.resource else "Every part of the path"
         parts = "".join(f"/{addresses.segment(part, label)}" for part in path)
-        target = f"{self.base.path}{parts}{options.get('suffix', self._suffix)}" or "/"
+        is_outside = options.get("outside", False)
+        path_before = self._root if is_outside else self.base.path
+        target = f"{path_before}{parts}{options.get('suffix', self._suffix)}" or "/"
         if query := addresses.query(options.get("params")):
             target = f"{target}?{query}"
         content, content_type = _content(options)
@@ -255,7 +259,7 @@ class ApiClient:
         if content_type:
             headers["content-type"] = content_type
         headers |= self._tool_headers(options.get("headers", {}))
-        pairs = [*headers.items(), *self._secrets.headers]
+        pairs = [*headers.items(), *([] if is_outside else self._secrets.headers)]
         try:
             request = httpx.Request(upstream_request.method, self.base.origin + target, headers=pairs, content=content)
         except httpx.InvalidURL as error:

@@ -72,6 +72,8 @@ class WebClient:
     A name is resolved once per connection, all its addresses must be public, and the checked address is the one
     connected to. A few redirects are followed, each with the same checks and never from https to http. Requests carry
     no keys, cookies or call ids. One client serves all calls on one event loop.
+
+    `secrets`: what callers put into headers or parameters nevertheless, and answers and logs do not repeat.
     """
 
     def __init__(
@@ -85,8 +87,10 @@ class WebClient:
         tls: ssl.SSLContext | None = None,
         resolver: Resolver | None = None,
         allowed: Callable[[Address], bool] = is_public,
+        secrets: Secrets = _NOBODYS,
     ) -> None:
         self.timeout = timeout
+        self._secrets = secrets
         self._most_bytes = most_bytes
         self._hops = hops
         self._ports = ports
@@ -142,7 +146,7 @@ class WebClient:
         seconds: float | None,
     ) -> Page:
         end = time.monotonic() + min(self.timeout, self.timeout if seconds is None else seconds)
-        for _ in range(self._hops + 1):
+        for hops_left in reversed(range(self._hops + 1)):
             place = self._place(url)
             outcome = await self._once(method, place, content, operation, headers, reads, end)
             if isinstance(outcome, Response):
@@ -150,13 +154,15 @@ class WebClient:
             if outcome.status == NOT_MODIFIED and not _CONDITIONS.isdisjoint(map(str.lower, headers)):
                 return Page(str(place), NOT_MODIFIED, None, outcome.headers)
             url = _target(place, outcome)
+            if not hops_left:
+                break
             if outcome.status in (301, 302, 303):
                 method, content = "GET", None
             if self._place(url).origin != place.origin:
                 # Headers and form were meant for the first origin only.
                 headers, content = {}, None
         raise ApiError(
-            f"Failed to {operation}: more than {self._hops} redirects",
+            f"Failed to {operation}: {f'more than {self._hops} redirects' if self._hops else 'it is redirected'}",
             context={"operation": operation},
             next_step="Request the final URL instead.",
         )
@@ -196,7 +202,7 @@ class WebClient:
         except httpx.InvalidURL as error:
             raise InvalidArgumentsError("The URL is not valid", detail=error) from error
         seconds = max(0.0, end - time.monotonic())
-        exchange = Exchange(upstream_request, request, _NOBODYS, seconds, self._most_bytes, reads)
+        exchange = Exchange(upstream_request, request, self._secrets, seconds, self._most_bytes, reads)
         try:
             async with self._sockets as transport:
                 return await exchange.over(transport)

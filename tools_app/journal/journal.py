@@ -113,12 +113,13 @@ class Journal:
         self._timer = None
         now = time.monotonic()
         for future, until in self._waiting.items():
+            if future.done():
+                continue  # It was committed while the event loop was busy.
             if until > now:
                 self._timer = future.get_loop().call_later(until - now, self._give_up)
                 break
             self._writer.trouble = self.trouble or "it does not answer"
-            if not future.done():
-                future.set_exception(StorageBusyError(detail=self.trouble))
+            future.set_exception(StorageBusyError(detail=self.trouble))
 
     def _put(self, entry: JournalEntry) -> None:
         self.start()

@@ -15,6 +15,7 @@ from tools_app.journal.journal import Journal
 from tools_app.journal.rows import Failure, Reply
 from tools_app.journal.writer import JournalEntry
 from tools_app.models import Call, IdempotencyKey
+from tools_app.models.audit import address_of_request
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import ToolError
 from tools_app.sdk.hub_errors import IdempotencyInProgressError
@@ -51,6 +52,7 @@ class CallNotes:
             "caller_kind": caller.kind,
             "caller_id": caller.id,
             "caller_name": storable(caller.name, 150),
+            "address": address_of_request(),
             "status": Call.Status.STARTED,
             "attempts": 0,
             "process_id": journal.process_id,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from dataclasses import replace
 from typing import Any, Final
@@ -74,8 +73,7 @@ class ReplyQuota:
             self._granted.clear()
         share = most // _SHARE
         try:
-            async with asyncio.timeout(PATIENCE):
-                await database.run(_make_room, caller_id, size, most - share)
+            await database.run_within(PATIENCE, _make_room, caller_id, size, most - share)
         except (DatabaseError, InterfaceError, TimeoutError) as error:
             # The call has run: its answer matters more than the quota, which applies to the next one.
             log.warning("cannot delete old replies: %r", error)

@@ -1,8 +1,8 @@
 """Refused calls, recorded so that callers cannot fill the disk by being refused.
 
 The first refusals of a caller for one tool and error code get rows of their own. Further ones, and all that cost the
-caller nothing to repeat – no key, too many calls, something stopped – are counted in one row a minute. Requests without
-a valid key are told apart by address and key prefix, up to a limit: both are free to choose.
+caller nothing to repeat – no key, no call, too many calls, something stopped – are counted in one row a minute.
+Requests without a valid key are told apart by address and key prefix, up to a limit: both are free to choose.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ROWS_A_MINUTE: Final = 10
 MOST_KINDS: Final = 10_000
 # Beyond this number per minute, requests without a valid key are counted together.
 MOST_STRANGERS: Final = 100
-COUNTED_AT_ONCE: Final = frozenset({"AUTHENTICATION_ERROR", "RATE_LIMIT_EXCEEDED", "STOPPED"})
+COUNTED_AT_ONCE: Final = frozenset({"AUTHENTICATION_ERROR", "RATE_LIMIT_EXCEEDED", "STOPPED", "MAINTENANCE"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,8 @@ class Presented:
     caller_id: str = ""
     """The owner, if known already."""
     caller_name: str = ""
+    words: str = ""
+    """For the journal: why, if the caller is not told."""
     hashes: tuple[str, ...] = field(default=(), repr=False)
     """For the journal, which identifies the owner later: a lookup during the request would allow a timing attack."""
 
@@ -61,7 +63,9 @@ class Refusals:
     def count(self, call: Call, hashes: tuple[str, ...] = ()) -> Call | None:
         """The row in which this refusal is counted; None if it gets a row of its own."""
         # Names of unknown tools are free to choose: all of them count as one kind.
-        tool = "" if call.code == "TOOL_NOT_FOUND" else call.tool_name
+        is_unknown = call.code == "TOOL_NOT_FOUND"
+        tool = "" if is_unknown else call.tool_name
+        is_call = is_unknown or call.tool_name != ""
         now = self._clock()
         with self._lock:
             self._bound(call, now)
@@ -73,7 +77,7 @@ class Refusals:
                     self._kinds.popitem(last=False)
             self._kinds.move_to_end(key)
             kind.number += 1
-            if kind.number <= ROWS_A_MINUTE and call.code not in COUNTED_AT_ONCE:
+            if kind.number <= ROWS_A_MINUTE and is_call and call.code not in COUNTED_AT_ONCE:
                 return None
             if kind.row is None:
                 kind.row, kind.hashes = call, hashes

@@ -6,7 +6,8 @@ processes update are written in key order, so that there are no deadlocks.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from operator import add, attrgetter
@@ -18,6 +19,7 @@ from django.utils import timezone
 
 from tools_app.models import (
     Agent,
+    Alert,
     ApiKey,
     Call,
     CallHour,
@@ -27,6 +29,7 @@ from tools_app.models import (
     IdempotencyKey,
     PendingCount,
 )
+from tools_app.models.alerts import Event, new_alert
 from tools_app.models.figures import DAY, EVERY, HOUR, SUMS, beginning, numbers_by_duration
 
 M = TypeVar("M", bound=Model)
@@ -81,6 +84,29 @@ def insert_failures(failures: Sequence[Failure]) -> None:
     hours = {key: beginning(group.last_seen_at, HOUR) for key, group in sorted(groups.items())}
     _many(_ADD_TO_ERROR_HOUR, [_adapted([key, hour, groups[key].count]) for key, hour in hours.items()])
     _many(_ERRORS.insert, _ERRORS.rows(failure.error for failure in failures))
+    _insert_alerts(groups)
+
+
+def _insert_alerts(groups: Mapping[str, ErrorGroup]) -> None:
+    """Of issues that are new or open again. The times on record say so: of two processes, one is the first."""
+    recorded = ErrorGroup.objects.filter(pk__in=sorted(groups), resolved_at=None)
+    alerts = []
+    for group in recorded:
+        ours = groups[group.pk]
+        if group.reopened_at == ours.last_seen_at:
+            event, at = Event.ISSUE_REOPENED, ours.last_seen_at
+        elif group.first_seen_at == ours.first_seen_at and group.reopened_at is None:
+            event, at = Event.ISSUE_NEW, ours.first_seen_at
+        else:
+            continue
+        cause, subject = f"{group.pk}:{at.isoformat()}", f"issue:{group.pk}"
+        # Not its message, which can quote arguments and name callers.
+        values = {"code": group.code, "place": group.place}
+        alert = new_alert(event, cause, at, subject=subject, tool=group.tool_name, details=values)
+        # Drivers take JSON as text.
+        alert.details = json.dumps(alert.details)
+        alerts.append(alert)
+    _many(_INSERT_ALERT, _ALERTS.rows(alerts))
 
 
 def upsert_agents(agents: Iterable[Agent]) -> None:
@@ -245,6 +271,8 @@ _GROUPS: Final = _Table(ErrorGroup)
 _CLAIMS: Final = _Table(IdempotencyKey, without="id")
 _COUNTS: Final = _Table(PendingCount, without="id")
 _AGENTS: Final = _Table(Agent)
+_ALERTS: Final = _Table(Alert)
+_INSERT_ALERT: Final = f"{_ALERTS.insert} ON CONFLICT (cause) DO NOTHING"
 _UPSERT_CALL: Final = _CALLS.insert + _on_conflict(
     "id", {name: f"excluded.{name}" for name in _CALLS.columns if name != "id"}
 )

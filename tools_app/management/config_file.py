@@ -10,14 +10,15 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
-from tools_app.management.toml_text import EditError, TomlText
+from tools_app.setup.clients import McpClient
 from tools_app.text import commented_json
 from tools_app.text.json_text import JsonError
+from tools_app.text.toml_text import EditError, TomlText
 
 BACKUP: Final = ".before-toolhub"
 # Then a digest of what was written: the file is unchanged since, if it still has this digest.
@@ -63,6 +64,10 @@ class ConfigFile:
     member: str
     is_toml: bool = False
 
+    @classmethod
+    def of(cls, client: McpClient, path: Path) -> ConfigFile:
+        return cls(path.expanduser().absolute(), client.member, client.is_toml)
+
     @property
     def target(self) -> Path:
         """The file itself, where `path` is a link to it."""
@@ -94,24 +99,45 @@ class ConfigFile:
         """Raises: ConfigFileError."""
         self._write(self._text().without_entry(name), private=False)
 
-    def move(self, names: Iterable[str], name: str, entry: dict[str, Any] | None, *, private: bool) -> Path:
+    def move(self, servers: Mapping[str, Any], name: str, entry: dict[str, Any] | None, *, private: bool) -> Path:
         """Replace servers by another one, in one step. Without an entry they are only removed.
 
-        Returns the backup, from which `undo` restores the file.
+        `servers` are the entries as they were when the caller decided. Returns the backup, from which `undo` restores
+        the file.
 
         Raises:
-            ConfigFileError
+            ConfigFileError: nothing is changed; or another program has replaced the file since, and has the servers.
         """
+        before = self._bytes()
         text = self._text()
+        expected = {one: value for one, value in text.entries.items() if one not in servers}
+        if changed := [one for one, value in servers.items() if text.entries.get(one) != value]:
+            raise ConfigFileError(f"{self.path} is not changed: {', '.join(changed)} has changed in it meanwhile")
         try:
             if entry is not None:
+                expected[name] = entry
                 text = self._parsed(text.with_entry(name, entry))
-            for moved_name in names:
-                text = self._parsed(text.without_entry(moved_name))
+            for moved_name in servers:
+                if moved_name not in expected:
+                    text = self._parsed(text.without_entry(moved_name))
+            if text.entries != expected:
+                raise EditError("the edit would change something else")
         except EditError as error:
             raise ConfigFileError(f"{self.path} is not changed: {error}") from error
         backup = self._backup_of(text.text.encode())
-        self._write(text.text, private=private, backup=backup)
+        try:
+            if self._bytes() != before:
+                raise ConfigFileError(f"{self.path} is not changed: another program has just written it")
+            self._write(text.text, private=private, backup=backup)
+        except ConfigFileError:
+            # It holds secrets, and there is nothing to take back.
+            backup.unlink(missing_ok=True)
+            raise
+        if self.entries() != expected:
+            raise ConfigFileError(
+                f"{self.path} was written again by another program, and the servers are not moved. End this program "
+                f"first. The file before the move: {backup}"
+            )
         return backup
 
     def undo(self, is_ours: Callable[[Any], bool]) -> UndoneMove:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from tools_app.management import handshake, launch
-from tools_app.management.clients import Entry, McpClient
 from tools_app.management.config_file import ConfigFile
 from tools_app.management.hub_command import Abort
+from tools_app.setup.clients import Entry, McpClient
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 

@@ -20,6 +20,8 @@ from tools_app.sdk.errors import ToolError, ValidationError
 
 HEAD_SECONDS: Final = 10.0
 LINGER_SECONDS: Final = 2.0
+# At shutdown, connections without a request yet stay open for it.
+FIRST_REQUEST_SECONDS: Final = 0.5
 # A client must read this many bytes of a pending answer in each of these periods.
 READ_SECONDS: Final = 10.0
 READ_BYTES: Final = 16 * 1024
@@ -95,6 +97,17 @@ class HttpConnection(H11Protocol):
             self._unwatch_head()
         elif self._head_late is None:
             self._watch_head()
+
+    def shutdown(self) -> None:
+        if cast(Any, self.cycle) is None:
+            # A proxy that has just connected is about to send a request: closed now, it would be lost.
+            self.loop.call_later(FIRST_REQUEST_SECONDS, self._shut_down)
+        else:
+            super().shutdown()
+
+    def _shut_down(self) -> None:
+        if not self.transport.is_closing():
+            super().shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._unwatch_head()

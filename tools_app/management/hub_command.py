@@ -54,12 +54,24 @@ def through(connections: list[str] | None) -> frozenset[str]:
     return frozenset(connections)
 
 
+def confirms(question: str) -> bool:
+    """Ask the person at the terminal; no input is a no."""
+    try:
+        return input(question).strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
 class Abort(Exception):
     """Ends the command with a line on stderr and an exit code."""
 
     def __init__(self, message: str, code: int = 1) -> None:
         super().__init__(message)
         self.code = code
+
+
+def in_words(error: ToolError) -> str:
+    return " ".join(filter(None, (error.message.rstrip(".") + ".", error.next_step)))
 
 
 class HubCommand(BaseCommand):
@@ -86,7 +98,7 @@ class HubCommand(BaseCommand):
         except Abort as error:
             self._end(str(error), error.code)
         except ToolError as error:
-            self._end(" ".join(filter(None, (error.message.rstrip(".") + ".", error.next_step))), 1)
+            self._end(in_words(error), 1)
         except DatabaseError as error:
             self._end(installation.database_trouble(error), REFUSED)
         except KeyboardInterrupt:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from tools_app import governance
 from tools_app.governance.imports import Outcome, PlannedSource, is_own_entry
-from tools_app.management.clients import Machine, McpClient
 from tools_app.management.config_file import ConfigFile
 from tools_app.management.connect_plan import ConnectPlan, proof_of
 from tools_app.management.hub_command import REFUSED, Abort
 from tools_app.models import Connection, Source, ToolRecord, Toolset
+from tools_app.setup.clients import Machine, McpClient
 from tools_app.text import redaction
 
 
@@ -38,6 +39,8 @@ class Move:
     entry_name: str
     toolset: str
     planned: Sequence[PlannedSource]
+    # The servers of the file, as they were read for the import.
+    entries: Mapping[str, Any]
 
     @cached_property
     def moved(self) -> list[PlannedSource]:
@@ -98,9 +101,9 @@ class Move:
                 lines.append(
                     f"The hub is in the file already; its entry stays as it is. To give it the sources: {words}"
                 )
-            moved_names = [name for name in self.names if name != self.entry_name or entry is None]
+            servers = {name: self.entries[name] for name in self.names}
             is_private = entry is not None and redaction.redacted(entry) != entry
-            backup = self.file.move(moved_names, self.entry_name, entry, private=is_private)
+            backup = self.file.move(servers, self.entry_name, entry, private=is_private)
             undo.pop_all()
         name = own or self.entry_name
         head = f"Moved behind the hub in {self.file.path}: {', '.join(self.names)}. Its entry is {name!r}."

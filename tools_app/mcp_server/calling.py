@@ -20,6 +20,8 @@ IDEMPOTENCY_KEY: Final = "toolhub/idempotencyKey"
 TIMEOUT: Final = "toolhub/timeoutMs"
 # Approximate maximum size of the result in tokens; a larger one is stored and its outline sent.
 ANSWER_TOKENS: Final = "toolhub/answerTokens"
+# Paths of the parts of the result to send. Models send the argument `_fields`.
+FIELDS: Final = "toolhub/fields"
 # Id of an operator's approval, from the error of an earlier call.
 APPROVAL: Final = "toolhub/approval"
 
@@ -39,6 +41,7 @@ async def result_of(context: RequestContext, params: CallToolRequestParams, call
         idempotency_key=meta.get(IDEMPOTENCY_KEY),
         answer_tokens=meta.get(ANSWER_TOKENS),
         approval=meta.get(APPROVAL),
+        fields=meta.get(FIELDS, ()),
     )
     try:
         result = await engine.call(params.name, params.arguments, caller, door="mcp", options=options, client=client)

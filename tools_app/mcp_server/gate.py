@@ -37,6 +37,8 @@ class Visitor:
     toolset: str | None
     # The URL, which is the audience of tokens.
     at: str = ""
+    # The client's IP address.
+    address: str = ""
 
     async def caller(self) -> Caller:
         """The current caller: keys are revoked and toolsets change while clients are connected.
@@ -47,7 +49,7 @@ class Visitor:
             NotFoundError: no such toolset exists for this caller.
             StorageBusyError: the database cannot be read.
         """
-        return await self.within(await access.caller_of_key(self.key, self.at))
+        return await self.within(await access.caller_of_key(self.key, self.at, self.address))
 
     async def within(self, caller: Caller) -> Caller:
         """The caller, restricted to the toolset of this URL."""
@@ -67,18 +69,18 @@ async def admit(request: Request) -> tuple[Visitor, Caller]:
         AuthenticationError, AuthorizationError, CircuitOpenError, NotFoundError, RateLimitError, StoppedError,
         StorageBusyError
     """
-    at = place(request.scope)
+    at, address = place(request.scope), request.client.host if request.client else ""
     try:
         key = access.read_credential(request.headers.get("x-api-key"), request.headers.get("authorization"))
-        caller = await access.caller_of_key(key, at)
+        caller = await access.caller_of_key(key, at, address)
     except (AuthenticationError, StoppedError):
-        _check(limits.count_stranger(request.client.host if request.client else ""))
+        _check(limits.count_stranger(address))
         raise
     _check(limits.count_caller(caller))
-    address = _ADDRESS.fullmatch(request.scope["path"])
-    if address is None:
+    path = _ADDRESS.fullmatch(request.scope["path"])
+    if path is None:
         raise NotFoundError(NOTHING)
-    visitor = Visitor(key, address["toolset"], at)
+    visitor = Visitor(key, path["toolset"], at, address)
     return visitor, await visitor.within(caller)
 
 

@@ -19,15 +19,16 @@ from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from tools_app import engine
-from tools_app.access import limits
+from tools_app.access import access, limits
 from tools_app.base.asgi import SENDER, Again, whole_body
 from tools_app.mcp_server import frames, gate
 from tools_app.mcp_server.frames import InvalidMessage
 from tools_app.mcp_server.gate import Visitor
 from tools_app.mcp_server.refusals import RequestRefused
 from tools_app.mcp_server.transport import Transport, is_modern
+from tools_app.models.audit import coming_from_address
 from tools_app.sdk import heavy
-from tools_app.sdk.errors import AuthenticationError, ToolError, shortened
+from tools_app.sdk.errors import AuthenticationError, NotFoundError, ToolError, shortened
 from tools_app.sdk.hub_errors import StoppedError, StorageBusyError
 
 log = logging.getLogger("tools_app.mcp")
@@ -77,7 +78,10 @@ class Http:
             await send(message)
 
         try:
-            await self._serve(await self.start(), scope, receive, tracked_send)
+            transport = await self.start()
+            address, client = _origin(Request(scope))
+            with coming_from_address(address, client):
+                await self._serve(transport, scope, receive, tracked_send)
         except Exception as error:
             refusal = await _refusal(error, scope)
             if started:
@@ -147,19 +151,39 @@ async def _watch(visitor: Visitor, transport: Transport, stream: anyio.CancelSco
     stream.cancel()
 
 
+def _origin(request: Request) -> tuple[str, str]:
+    """IP address and user agent of the client."""
+    return request.client.host if request.client else "", request.headers.get("user-agent", "")
+
+
 async def _refusal(error: Exception, scope: Scope) -> RequestRefused:
     request_line = f"{scope['method']} {shortened(scope['path'])}"
     match error:
         case RequestRefused():
+            if error.status == HTTPStatus.MISDIRECTED_REQUEST:
+                host = shortened(Request(scope).headers.get("host", ""))
+                _note_wrong_address(scope, f"{host} is none of ALLOWED_HOSTS")
             return error
         case InvalidMessage():
             return RequestRefused.invalid(error)
         case ToolError():
             log.log(error.log_level, "%s: %s %s", request_line, error.code, error.message)
             if isinstance(error, AuthenticationError | StoppedError):
-                request = Request(scope)
-                address = request.client.host if request.client else ""
-                client = request.headers.get("user-agent", "")
+                address, client = _origin(Request(scope))
                 engine.note_refusal(error, door=DOOR, address=address, client=client)
+            elif isinstance(error, NotFoundError):
+                _note_wrong_address(scope, request_line)
             return RequestRefused.by(error, gate.place(scope))
     return RequestRefused.by(await engine.report(error, door=DOOR, where=request_line), gate.place(scope))
+
+
+def _note_wrong_address(scope: Scope, words: str) -> None:
+    """Record a request with a key to an address where nothing is, so that operators see why it does not arrive."""
+    request = Request(scope)
+    try:
+        key = access.read_credential(request.headers.get("x-api-key"), request.headers.get("authorization"))
+    except AuthenticationError:
+        return
+    if (detail := access.presented(key, f"Wrong address: {words}")) is not None:
+        address, client = _origin(request)
+        engine.note_refusal(NotFoundError(detail=detail), door=DOOR, address=address, client=client)

@@ -108,7 +108,7 @@ class _Era:
 def _key(entry: Entry) -> _Key:
     """Two entries with the same key look the same on the wire."""
     texts = entry.shown_name, entry.definition_hash, entry.title, entry.description, entry.category, entry.tags
-    return *texts, entry.hints, entry.choices, entry.policy.answer_tokens
+    return *texts, entry.hints, entry.choices, entry.policy.answer_tokens, entry.detail
 
 
 def _serialized(wire: WireTool, *, modern: bool) -> WireTool | None:

@@ -35,12 +35,14 @@ def success_result(result: Result) -> WireResult:
     content = list(answer.content or [_text(answer.text)])
     if answer.left_out:
         meta[LEFT_OUT] = answer.left_out
-        # As text too: few clients show `_meta` to their model.
+    if answer.note:
+        # As text: few clients show `_meta` to their model.
         content.append(_text(answer.note))
     wire = _wire(content, failed=False, meta=meta)
     # Beside content that another server has sent as well, and of HTTP services: clients may know what is in it.
     spec = result.entry.spec
-    declared = answer.content is not None or "operation" in spec.runtime or listed_output(spec) is not None
+    is_listed = listed_output(spec, result.entry.detail) is not None
+    declared = answer.content is not None or "operation" in spec.runtime or is_listed
     if answer.structured is not None and not result.via and declared:
         wire["structuredContent"] = answer.structured
     return wire

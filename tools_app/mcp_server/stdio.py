@@ -43,6 +43,8 @@ MOST_LISTENING: Final = 16
 
 # Delays of background work: an agent waits for the start.
 LATER_SECONDS: Final = 60.0
+# Until alerts are sent, and between two looks: most hubs have a server that does it.
+TELL_SECONDS: Final = 10.0
 SOON_SECONDS: Final = 0.5
 
 
@@ -64,6 +66,7 @@ async def serve(readable: int, writable: int, caller: Caller, opening: Opening |
         asyncio.create_task(_notify(changes, opening)),
         asyncio.create_task(_watch()),
         asyncio.create_task(_prune()),
+        asyncio.create_task(_tell()),
     ]
     try:
         await mcp.run(pipes, pipes, mcp.create_initialization_options())
@@ -205,6 +208,20 @@ async def _watch() -> None:
     finally:
         # Without waiting for the thread, which may be executing a file.
         watcher.stop(0)
+
+
+async def _tell() -> None:
+    """Send alerts until cancelled, while no other process does."""
+    await asyncio.sleep(TELL_SECONDS)
+    from tools_app.alerts.sender import Sender
+
+    # A hub with a server leaves this to the server, which looks more often.
+    sender = Sender(look_seconds=TELL_SECONDS, first_seconds=0)
+    sender.start()
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await asyncio.get_running_loop().run_in_executor(None, sender.stop)
 
 
 async def _prune() -> None:

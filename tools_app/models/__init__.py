@@ -4,13 +4,15 @@ Belongs here: fields, constraints, querysets, and what a row says about itself.
 Does not belong here: decisions about rows (governance), calls, and anything that knows the code of a tool.
 """
 
+from tools_app.models.alerts import Alert, AlertDelivery, AlertRule
 from tools_app.models.answers import StoredAnswer
-from tools_app.models.approvals import Approval
-from tools_app.models.audit import AuditEntry
+from tools_app.models.approvals import Approval, StandingApproval
+from tools_app.models.audit import AuditCheckpoint, AuditEntry, AuditKey, AuditSeal
 from tools_app.models.calls import Call, ErrorGroup, ErrorHour, ErrorLog, ErrorNote
 from tools_app.models.checks import ToolCheck
 from tools_app.models.connections import Connection
-from tools_app.models.documents import SourceDocument
+from tools_app.models.disk import DiskSample
+from tools_app.models.documents import AnswerFinding, SourceDocument
 from tools_app.models.figures import CallHour, PendingCount
 from tools_app.models.idempotency import IdempotencyKey
 from tools_app.models.keys import ApiKey, KeyConnection, KeyToolset
@@ -21,18 +23,28 @@ from tools_app.models.sources import Admission, Source, SourceStatus
 from tools_app.models.stops import Stop
 from tools_app.models.tools import Definition, Tag, ToolRecord, ToolTag
 from tools_app.models.toolsets import Toolset
+from tools_app.models.users import BrowserSession, PasswordLink
 
 __all__ = [
     "Admission",
     "Agent",
+    "Alert",
+    "AlertDelivery",
+    "AlertRule",
+    "AnswerFinding",
     "ApiKey",
     "Approval",
+    "AuditCheckpoint",
     "AuditEntry",
+    "AuditKey",
+    "AuditSeal",
+    "BrowserSession",
     "Call",
     "CallHour",
     "Chore",
     "Connection",
     "Definition",
+    "DiskSample",
     "ErrorGroup",
     "ErrorHour",
     "ErrorLog",
@@ -40,6 +52,7 @@ __all__ = [
     "IdempotencyKey",
     "KeyConnection",
     "KeyToolset",
+    "PasswordLink",
     "PendingCount",
     "Process",
     "Revision",
@@ -47,6 +60,7 @@ __all__ = [
     "Source",
     "SourceDocument",
     "SourceStatus",
+    "StandingApproval",
     "Stop",
     "StoredAnswer",
     "Tag",

@@ -72,7 +72,7 @@ class Call(models.Model):
         blank=True,
         default="",
         db_default="",
-        help_text="IP address of a request that was refused before its tool was known.",
+        help_text="IP address of the client. Empty: this machine.",
     )
     client = models.CharField(
         max_length=MOST_OF_CLIENT, blank=True, default="", db_default="", help_text="User agent of the client program."

@@ -26,6 +26,9 @@ class Connection(models.Model):
         OAUTH = "oauth", "OAuth: a person signs in"
         CLIENT_CREDENTIALS = "client_credentials", "OAuth: client id and secret"
 
+    # Forms whose tokens the hub requests itself (upstream/oauth).
+    OAUTH: ClassVar = (Form.OAUTH, Form.CLIENT_CREDENTIALS)
+
     name = models.CharField(max_length=64, unique=True, validators=[LIKE_A_TOOL])
     pack = models.CharField("source", max_length=64, help_text="The source whose tools use this connection.")
     form = models.CharField(

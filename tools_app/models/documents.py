@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from typing import Final
+from typing import ClassVar, Final
 
 from django.db import models
 
@@ -14,6 +14,7 @@ MOST_ADDRESS: Final = 2_000
 MOST_ERROR: Final = 1_000
 # What a validator of a server may have. A longer one is not remembered.
 MOST_VALIDATOR: Final = 500
+MOST_DIFFERENCE: Final = 300
 
 
 class SourceDocument(models.Model):
@@ -49,6 +50,19 @@ class SourceDocument(models.Model):
     error = models.CharField(
         max_length=MOST_ERROR, blank=True, default="", db_default="", help_text="Why it could not be read again."
     )
+    answers = models.BinaryField(
+        null=True,
+        blank=True,
+        help_text="What it declares for the answers of the imported operations, compressed: answers are compared "
+        "with it.",
+    )
+    answers_of = models.CharField(
+        max_length=64,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Digest of the document and the selection that `answers` is of.",
+    )
     uploaded_by = models.CharField(max_length=150, blank=True, default="", db_default="")
 
     class Meta:
@@ -70,6 +84,30 @@ class SourceDocument(models.Model):
     def noted(self) -> dict[str, str] | None:
         """The document in the audit trail; None: there was none."""
         return {"address": self.address, "digest": self.digest} if self.digest else None
+
+
+class AnswerFinding(models.Model):
+    """Answers of one operation that deviate from what the document of its source declares: the latest difference, and
+    how often. It has no values of an answer."""
+
+    document = models.ForeignKey(SourceDocument, on_delete=models.CASCADE, related_name="findings")
+    operation = models.CharField(max_length=2_000, help_text="Method and path.")
+    status = models.PositiveSmallIntegerField(help_text="HTTP status of the latest of these answers.")
+    difference = models.CharField(max_length=MOST_DIFFERENCE)
+    count = models.PositiveIntegerField(help_text="Number of these answers.")
+    first_at = models.DateTimeField()
+    last_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name = "finding about answers"
+        verbose_name_plural = "findings about answers"
+        ordering: ClassVar = ["-last_at", "pk"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["document", "operation"], name="answer_finding_of_an_operation")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.document_id}: {self.operation}: {self.difference}"
 
 
 def digest_of(text: bytes) -> str:

@@ -122,6 +122,13 @@ class ApiKey(models.Model):
         validators=[MinValueValidator(1), MaxValueValidator(MAX_RATE_SECONDS)],
         help_text="Length of the period.",
     )
+    addresses = models.JSONField(
+        "allowed addresses",
+        default=list,
+        db_default=models.Value([], models.JSONField()),
+        blank=True,
+        help_text="IP addresses and networks from which the key can be used. Empty: any.",
+    )
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)

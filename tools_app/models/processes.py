@@ -73,10 +73,11 @@ class Agent(models.Model):
 
 
 class Chore(models.Model):
-    """The last run of a task that one process does for all."""
+    """The last run of a task that one process does for all. A lease has a holder: the process that does it."""
 
     name = models.CharField(primary_key=True, max_length=32)
-    done_at = models.DateTimeField()
+    done_at = models.DateTimeField(help_text="When it was done last; of a lease, when that ends.")
+    holder = models.CharField(max_length=64, blank=True, default="", db_default="")
 
     def __str__(self) -> str:
         return self.name

@@ -245,6 +245,12 @@ class SourceStatus(models.Model):
         db_default=models.Value([], models.JSONField()),
         help_text="Tools that two listings in a row described differently.",
     )
+    unnoted = models.JSONField(
+        default=dict,
+        blank=True,
+        db_default=models.Value({}, models.JSONField()),
+        help_text="Changes of a sync that has not ended: its audit entry is written at its end.",
+    )
     lease_holder = models.CharField(
         max_length=64, blank=True, default="", db_default="", help_text="The process that describes the source."
     )

@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models.functions import Now
 
 from tools_app.sdk.names import NAME, folded
-from tools_app.sdk.reach import Choice, Mode, Override
+from tools_app.sdk.reach import Choice, Detail, Mode, Override
 
 LIKE_A_TOOL: Final = RegexValidator(
     rf"\A{NAME.pattern}\Z", "Lowercase letters, numbers, hyphens and underscores, the first a letter; at most 64."
@@ -37,6 +37,15 @@ class Toolset(models.Model):
         help_text="How agents see these tools: all in a list (direct), by searching (search), or by searching if the "
         "list is long (auto). Empty: hub default.",
     )
+    detail = models.CharField(
+        max_length=8,
+        blank=True,
+        default="",
+        db_default="",
+        choices=[(detail.value, detail.value) for detail in Detail],
+        help_text="How much of each tool agents read: its whole definition (full), what they need of it (lean), or "
+        "that without the form of its answers and without labels (minimal). Empty: hub default.",
+    )
     overrides = models.JSONField(
         default=dict,
         blank=True,
@@ -62,5 +71,6 @@ class Toolset(models.Model):
             names=frozenset(map(folded, self.names)),
             read_only=self.read_only,
             mode=self.mode,
+            detail=self.detail,
             overrides={folded(name): Override(**override) for name, override in self.overrides.items()},
         )

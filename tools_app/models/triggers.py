@@ -35,12 +35,12 @@ TOOLS: Final[dict[str, tuple[str, ...]]] = {
 ACCESS: Final[dict[str, tuple[str, ...]]] = {
     "tools_app_apikey": (
         "name", "hash", "previous_hash", "previous_until", "scopes", "expires_at", "revoked_at", "may_write",
-        "may_destroy", "asks", "rate_calls", "rate_seconds", "uses_environment",
+        "may_destroy", "asks", "rate_calls", "rate_seconds", "uses_environment", "addresses",
     ),
-    "tools_app_toolset": ("name", "packs", "categories", "tags", "names", "read_only", "mode", "overrides"),
+    "tools_app_toolset": ("name", "packs", "categories", "tags", "names", "read_only", "mode", "detail", "overrides"),
     "tools_app_keytoolset": ("key_id", "toolset_id"),
     "tools_app_keyconnection": ("key_id", "connection_id"),
-    "tools_app_stop": ("kind", "name", "reason", "since"),
+    "tools_app_stop": ("kind", "name", "reason", "since", "until"),
 }  # fmt: skip
 WATCHED: Final = {**TOOLS, **ACCESS}
 

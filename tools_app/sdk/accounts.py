@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 from tools_app.sdk import variables
 from tools_app.sdk.checker import missing, mistyped
 from tools_app.sdk.errors import AuthorizationError, Problem, ToolError, shortened
-from tools_app.sdk.hub_errors import Refusal
+from tools_app.sdk.hub_errors import Refusal, UpstreamSignInError
 from tools_app.sdk.reach import ENVIRONMENT
 from tools_app.sdk.schemas import Schema
 
@@ -269,9 +269,21 @@ class Account:
             parts += [*self.references.names, repr(self.references.state)]
         return hashlib.sha256("\n".join(parts).encode() + b"\n" + (self.sealed or self.secret.encode())).hexdigest()
 
-    def of_caller(self, caller_id: str) -> Account:
-        """The account as this caller uses it: with a sign-in of its own, where the connection says so."""
-        return replace(self, user=caller_id) if dict(self.options).get(PER_USER) is True else self
+    @property
+    def is_per_user(self) -> bool:
+        return dict(self.options).get(PER_USER) is True
+
+    def of_caller(self, identity: str) -> Account:
+        """The account as this caller uses it: with a sign-in of its own, where the connection says so.
+
+        Raises:
+            UpstreamSignInError: the hub does not know who the caller is.
+        """
+        if not self.is_per_user:
+            return self
+        if not identity:
+            raise UpstreamSignInError.without_identity(self.upstream)
+        return replace(self, user=identity)
 
     @property
     def fault(self) -> str:

@@ -12,6 +12,8 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any, Final
 
 import jsonschema_rs
@@ -30,6 +32,10 @@ MAX_CHOICES_LISTED: Final = 30
 SMALL: Final = 1_000
 
 _DIGITS: Final = re.compile("0|[1-9][0-9]{0,14}")
+# Names that callers send are compared as far, and have to be as similar, from 0 to 1.
+MOST_COMPARED: Final = 64
+_LIKE: Final = 0.75
+_BETWEEN_WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-_. ]+")
 
 
 class Checker:
@@ -108,11 +114,15 @@ class Checker:
                 message = self._messages.get((*steps[:-1], "properties", name))
                 return [(0, missing([*path, name], message=message))]
             case Kind.AdditionalProperties(unexpected=names) | Kind.UnevaluatedProperties(unexpected=names):
-                allowed_names = ", ".join(sorted(self._properties(steps[:-1]))) or "none"
-                return [(3, unknown([*path, name], f"one of: {allowed_names}")) for name in names[:MAX_PROBLEMS]]
+                allowed = sorted(self._properties(steps[:-1]))
+                return [(3, unknown([*path, name], _allowed(name, allowed))) for name in names[:MAX_PROBLEMS]]
             case Kind.Type(types=types):
                 # null means that there is no value: the message for a missing value applies.
-                return [_of_type(path, types, error.instance, message if error.instance is None else None)]
+                rank, problem = _of_type(path, types, error.instance, message if error.instance is None else None)
+                if error.instance is None and self._is_optional(steps):
+                    # Many models send null for what they do not need.
+                    problem = replace(problem, expected=f"{problem.expected}, or leave it out")
+                return [(rank, problem)]
             case Kind.AnyOf(context=branches) | Kind.OneOfNotValid(context=branches):
                 return self._alternatives(path, branches, message)
             case kind:
@@ -138,14 +148,21 @@ class Checker:
         return [(2, invalid(path, ", or ".join(dict.fromkeys(expected)), message=message))]
 
     def _properties(self, steps: Sequence[str]) -> Mapping[str, Any]:
+        properties = self._node(steps).get("properties")
+        return properties if isinstance(properties, dict) else {}
+
+    def _is_optional(self, steps: Sequence[str]) -> bool:
+        """Whether the value with this schema path, of its `type`, can be left out."""
+        return steps[-3:-2] == ("properties",) and steps[-2] not in self._node(steps[:-3]).get("required", ())
+
+    def _node(self, steps: Sequence[str]) -> Mapping[str, Any]:
         node: Any = self.schema
         for step in steps:
             if isinstance(node, list):
                 node = node[int(step)] if step.isdecimal() and int(step) < len(node) else None
             else:
                 node = node.get(step) if isinstance(node, dict) else None
-        properties = node.get("properties") if isinstance(node, dict) else None
-        return properties if isinstance(properties, dict) else {}
+        return node if isinstance(node, dict) else {}
 
 
 def missing(path: Sequence[Any], expected: str = "a value", *, message: str | None = None) -> Problem:
@@ -211,6 +228,35 @@ def _of_type(path: Sequence[Any], types: Sequence[str], value: Any, message: str
         # The value is a number already: with "expected number", a caller would send it again.
         return 2, invalid(path, _either("a whole number" if name == "integer" else name for name in types))
     return 1, mistyped(path, _either(map(shown_type, types)), message=message)
+
+
+def _allowed(name: str, allowed: Sequence[str]) -> str:
+    """The names that exist, the one that was probably meant first."""
+    names = f"one of: {', '.join(allowed) or 'none'}"
+    name_meant = meant(name, allowed)
+    return f"{name_meant}, or {names}" if name_meant else names
+
+
+def meant(name: str, allowed: Sequence[str]) -> str:
+    """The name that differs only in style, or in what it is the name of (`issue_id` and `id`), or in a few letters."""
+    by_words = {_words(candidate): candidate for candidate in allowed}
+    words = _words(name[:MOST_COMPARED])
+    if words in by_words:
+        return by_words[words]
+    endings = [candidate for other, candidate in by_words.items() if _ends(words, other) or _ends(other, words)]
+    if len(endings) == 1:
+        return endings[0]
+    close = get_close_matches(words, by_words, 1, _LIKE)
+    return by_words[close[0]] if close else ""
+
+
+def _words(name: str) -> str:
+    """`workflowId`, `Workflow-ID` and `workflow_id` are the same words."""
+    return _BETWEEN_WORDS.sub("_", name).lower()
+
+
+def _ends(words: str, ending: str) -> bool:
+    return bool(ending) and words.endswith(f"_{ending}")
 
 
 def _either(names: Iterable[str]) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -35,6 +36,23 @@ class Caller:
     rate: Rate | None = None
     # Which calls need an approval, in addition to those of tools that always do: `writes`, `destroys` or none.
     asks: str = ""
+    # The addresses and networks from which its key can be used. Empty: any.
+    addresses: tuple[str, ...] = ()
+    # Who issued its token; empty if it has none.
+    issuer: str = ""
+
+    @property
+    def identity(self) -> str:
+        """As whom it signs in to upstreams where each caller does: stays the same, and is never another's. Empty: the
+        hub does not know."""
+        match self.kind:
+            case "key" | "user" | "local":
+                return self.id if self.id.partition(":")[2] else ""
+            case "token":
+                # A subject is another person at another issuer.
+                digest = hashlib.sha256(self.issuer.encode()).hexdigest()
+                return f"{self.id}@{digest[:16]}" if self.issuer else ""
+        raise ValueError(f"a caller of an unknown kind: {self.kind}")
 
     def may(self, scope: str) -> bool:
         return scope in self.scopes or "admin:*" in self.scopes
@@ -61,8 +79,10 @@ class Answers(Protocol):
     # Whether a page that was read contains untrusted content.
     untrusted: bool
 
-    async def keep(self, value: Any) -> Kept:
+    async def keep(self, value: Any, *, hours: float = 0) -> Kept:
         """Store a JSON value under this tool's name, for `value` and the tool `read_result`.
+
+        For at least `hours`; an answer is stored for one.
 
         Raises:
             NotKeptError: storing answers is disabled, or not possible now.
@@ -92,7 +112,7 @@ class _NothingKept:
 
     untrusted = False
 
-    async def keep(self, value: Any) -> Kept:
+    async def keep(self, value: Any, *, hours: float = 0) -> Kept:
         raise NotKeptError("there is no hub to store it")
 
     async def value(self, handle: str) -> Any:
@@ -114,6 +134,10 @@ class Wanted:
     tags: tuple[str, ...] = ()
     limit: int = 5
     offset: int = 0
+
+
+# Returns what each call ended with, in order: its answer or its error.
+CallEach = Callable[[Sequence[tuple[str, Mapping[str, Any]]]], Awaitable[list[dict[str, Any]]]]
 
 
 class Tools(Protocol):
@@ -157,6 +181,8 @@ class Context:
     client: Client = NO_CLIENT
     answers: Answers = NOTHING_KEPT
     tools: Tools = NO_TOOLS
+    # Calls tools that only read, each by name and arguments: only for the hub's own tool that does so.
+    call_each: CallEach | None = None
     # The name of the upstream account that this call uses, and its client.
     connection: str = ""
     upstream: ApiClient | None = None

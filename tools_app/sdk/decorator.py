@@ -84,6 +84,8 @@ def tool(
     cache_seconds: int | None = ...,
     answer_tokens: int | None = ...,
     starts_off: bool = ...,
+    needs_option: str = ...,
+    needs_files: bool = ...,
     minimal: Formatter | None = ...,
     done: str = ...,
     guidance: Guidance | None = ...,
@@ -103,6 +105,8 @@ def tool(function: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
     `dependencies`: the tools that it needs, with a version range (`"get_issue ^1.2"`), or with a `?` if optional.
     `deprecated`: what to use instead, also shown to agents.
     `starts_off`: the tool is disabled until an operator enables it.
+    `needs_option`, `needs_files`: the option of a connection, or the directory for files, without which every call is
+    refused. Until an operator sets it, the tool is not listed.
     `minimal`: turns the full answer into a short one; the hub adds a parameter `raw` to request the full one.
     `done`: the message of a `{success, message, data}` answer.
     `guidance`: text, or a function of the answer, that tells the agent what to do next.

@@ -64,6 +64,8 @@ class ToolError(Exception):
     is_unanswered: bool = False
     # Whether a change may have been made although the call failed.
     outcome_unknown: bool = False
+    # Whether nothing in it comes from the tool or an upstream, although the tool ran.
+    is_of_hub: bool = False
 
     def __init__(
         self,
@@ -258,7 +260,7 @@ class InvalidArgumentsError(ValidationError):
 
 
 class AuthenticationError(ToolError):
-    """The request has no key or session, or an unknown, revoked or expired one."""
+    """The request has no key or session, or one that is unknown, revoked, expired or not allowed from its address."""
 
     code = "AUTHENTICATION_ERROR"
     status = 401
@@ -350,6 +352,7 @@ class ToolTimeoutError(ToolError):
         else:
             next_step = "Call again, if needed with a longer timeout."
         error = cls(f"Execution timeout after {milliseconds}ms", next_step=next_step)
+        error.is_of_hub = True
         if writes:
             error.leave_outcome_open()
         return error

@@ -1,4 +1,4 @@
-"""Errors with which the hub refuses or interrupts a call: stops, approvals, limits, shutdown, idempotency keys.
+"""Errors with which the hub refuses or interrupts a call: stops, maintenance, approvals, limits, idempotency keys.
 
 Tools raise none of these; `errors` has those that they raise.
 """
@@ -6,6 +6,7 @@ Tools raise none of these; `errors` has those that they raise.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -45,6 +46,20 @@ class StoppedError(ToolDisabledError):
     @classmethod
     def because(cls, words: str) -> StoppedError:
         return cls(words[:1].upper() + words[1:])
+
+
+class MaintenanceError(ToolError):
+    """The hub is in maintenance: tools that write are refused, and those that only read can be called."""
+
+    code = "MAINTENANCE"
+    status = 503
+    retryable = True
+    nothing_done = True
+    default_next_step = "Call again after `retryAfter` seconds; tools that only read can be called meanwhile."
+
+    @classmethod
+    def because(cls, words: str, retry_after: float) -> MaintenanceError:
+        return cls(words[:1].upper() + words[1:], retry_after=max(1, math.ceil(retry_after)))
 
 
 class DefinitionChangedError(ToolError):
@@ -196,6 +211,16 @@ class UpstreamSignInError(ToolError):
             context={"upstream": upstream},
             next_step="Do not repeat the call: ask an operator of this hub to sign in, on the page of the connection "
             "in the admin. The tool works again at once.",
+        )
+
+    @classmethod
+    def without_identity(cls, upstream: str) -> UpstreamSignInError:
+        """Every caller signs in on its own, and nothing tells who this one is."""
+        return cls(
+            f"Every caller of {upstream} has a sign-in of its own, and the hub does not know as which user this "
+            "process runs",
+            context={"upstream": upstream},
+            next_step="Do not repeat the call: set the variable USER for the process of the hub, or use an API key.",
         )
 
 

@@ -47,7 +47,7 @@ class TextForm:
             "type": "string",
             "enum": [self.name, "json"],
             "default": self.name,
-            "description": "Form of the answer's text.",
+            "description": "Answer format.",
         }
 
 

@@ -16,6 +16,15 @@ class Mode(StrEnum):
     AUTO = "auto"
 
 
+class Detail(StrEnum):
+    """How much agents read of a listed tool: its definition, or that without what they do not need; the shortest form
+    also without the form of its answers and without labels."""
+
+    FULL = "full"
+    LEAN = "lean"
+    MINIMAL = "minimal"
+
+
 @dataclass(frozen=True, slots=True)
 class Override:
     """Name and description of a tool within a toolset. Empty: the tool's own."""
@@ -48,6 +57,15 @@ class Described(Protocol):
     def is_outside(self) -> bool: ...
 
 
+class Shared(Protocol):
+    """The properties of an account by which a `Reach` includes it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def is_per_user(self) -> bool: ...
+
+
 @dataclass(frozen=True)
 class Choice:
     """The tools that match any of the selectors, or all tools of this hub if there is none: those of sources outside
@@ -60,6 +78,7 @@ class Choice:
     read_only: bool = False
     # Empty: the hub's setting.
     mode: str = ""
+    detail: str = ""
     # By folded name.
     overrides: Mapping[str, Override] = field(default_factory=dict, hash=False)
 
@@ -96,6 +115,8 @@ class Reach:
     # Whether tools of sources outside are included. Not for agents without toolsets: a server that an operator adds
     # would reach each of them. That also holds for a toolset that such an agent chooses itself, by a URL.
     outside: bool = True
+    # Whether connections are included in which every caller has a sign-in of its own: they give it nothing of others.
+    signs_in: bool = False
 
     @property
     def everything(self) -> bool:
@@ -108,8 +129,11 @@ class Reach:
             return False
         return self.toolsets is None or any(choice.holds(tool) for choice in choices)
 
-    def through(self, connection: str) -> bool:
-        return self.connections is None or connection in self.connections
+    def through(self, account: Shared) -> bool:
+        """Whether this caller may use an account."""
+        if self.connections is None or account.name in self.connections:
+            return True
+        return self.signs_in and account.is_per_user
 
     def lacks(self, effects: Effects) -> str:
         """The missing access level for a tool with these effects: `write`, `destroy` or empty."""

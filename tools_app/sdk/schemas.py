@@ -5,7 +5,7 @@ A compiled schema matches patterns in linear time and never opens a connection.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -70,24 +70,34 @@ EACH: Final = ""
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A subschema, its path, and a readable name for the path: `nodes[].name`."""
+    """A subschema and its path."""
 
     body: Schema
     steps: tuple[str, ...] = ()
-    name: str = ""
     depth: int = 1
     is_parameter: bool = False
     same_value_as: tuple[str, ...] | None = None
+
+    @property
+    def name(self) -> str:
+        """The path in a readable form: `.nodes[].name`."""
+        steps, text = iter(self.steps), ""
+        for keyword in steps:
+            if keyword in _MAPS:
+                text += f".{shortened(next(steps))}"
+            elif keyword in _LISTS:
+                next(steps)
+            elif keyword == "items":
+                text += "[]"
+        return text
 
     def __str__(self) -> str:
         return self.name.lstrip(".") or "the root"
 
     def child(self, body: Schema, keyword: str, key: str | None = None) -> Part:
-        suffix = f".{shortened(key or '')}" if keyword in _MAPS else "[]" if keyword == "items" else ""
         return Part(
             body,
             (*self.steps, keyword) if key is None else (*self.steps, keyword, key),
-            self.name + suffix,
             self.depth + 1,
             keyword == "properties" and (self.is_parameter or not self.steps),
             self.steps if keyword in _IN_PLACE else None,
@@ -114,6 +124,19 @@ def parts_of(schema: Schema) -> Iterator[Part]:
         part = pending.pop()
         yield part
         pending.extend(reversed(list(part.children())))
+
+
+def with_parts(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
+    """A copy with the results of `change` instead of the subschemas directly below. Everything else is shared."""
+    copied = dict(schema)
+    for keyword, value in schema.items():
+        if keyword in _MAPS and isinstance(value, dict):
+            copied[keyword] = {key: change(body) if isinstance(body, dict) else body for key, body in value.items()}
+        elif keyword in _LISTS and isinstance(value, list):
+            copied[keyword] = [change(body) if isinstance(body, dict) else body for body in value]
+        elif keyword in _SINGLES and isinstance(value, dict):
+            copied[keyword] = change(value)
+    return copied
 
 
 def _explained(fault: str) -> str:

@@ -28,6 +28,8 @@ T = TypeVar("T")
 # Parameters that the hub adds to a tool's schema, and that its function does not get.
 RAW_PARAMETER: Final = "raw"
 FORMAT_PARAMETER: Final = "format"
+# An argument of every tool that is for the hub: which parts of the answer to send.
+FIELDS: Final = "_fields"
 
 
 class Kind(StrEnum):
@@ -260,6 +262,9 @@ class ToolSpec:
     forwards = RuntimeField(bool, False)
     blocking = RuntimeField(bool, False)
     starts_off = RuntimeField(bool, False)
+    # What an operator has to set before any call is accepted: an option of its connections, the directory for files.
+    needs_option = RuntimeField(str)
+    needs_files = RuntimeField(bool, False)
     # Of tools outside: why their arguments are not checked, and why they cannot be called; empty if they are, and can.
     unchecked = RuntimeField(str)
     uncallable = RuntimeField(str)

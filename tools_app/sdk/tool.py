@@ -40,7 +40,7 @@ MOST_KEYWORD_CHARACTERS: Final = 500
 _RAW_SCHEMA: Final = {
     "type": "boolean",
     "default": False,
-    "description": "Set to true for the full answer instead of the short one.",
+    "description": "Full answer.",
 }
 
 Formatter = Callable[[Any], Any]
@@ -74,6 +74,8 @@ class Tool:
     cache_seconds: int | None = None
     answer_tokens: int | None = None
     starts_off: bool = False
+    needs_option: str = ""
+    needs_files: bool = False
     deprecated: str = ""
     minimal: Formatter | None = None
     done: str = ""
@@ -299,6 +301,8 @@ class Tool:
             "forwards": self.forwards,
             "blocking": self.blocking,
             "starts_off": self.starts_off,
+            "needs_option": self.needs_option,
+            "needs_files": self.needs_files,
             "icon": self.picture.as_dict() if self.picture is not None else None,
             "shown_only": [number for number, example in enumerate(self.examples) if example.shown_only],
         }

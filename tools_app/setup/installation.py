@@ -32,7 +32,7 @@ from tools_app import governance
 from tools_app.base import conf
 from tools_app.models import ApiKey, triggers
 from tools_app.sources import sync
-from tools_app.sources.sync import SyncReport
+from tools_app.sources.recording import SyncReport
 
 log = logging.getLogger("tools_app.sources")
 

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_noop
 from tools_app.base import conf, setting_origins
 from tools_app.base.setting_origins import Origin
 from tools_app.base.setting_table import GROUPS, SETTINGS, Setting, shown
-from tools_app.catalog import catalog, connections
+from tools_app.catalog import accounts, catalog, connections
 from tools_app.sdk.accounts import ConnectionKind
 
 MASK: Final = "***"
@@ -95,7 +95,7 @@ def _of_kind(kind: ConnectionKind, faults: list[str]) -> Iterator[SettingInForce
     yield _variable(kind.allow_http_variable, "false", gettext_noop("plain http beyond this machine"), faults)
     yield _variable(kind.read_only_variable, "false", gettext_noop("true: tools that write are refused"), faults)
     default, help_text = gettext_noop("that of the call"), gettext_noop("timeout of a request, in ms")
-    yield _variable(kind.timeout_variable, default, help_text, faults, bounds=connections.TIME_LIMIT.bounds)
+    yield _variable(kind.timeout_variable, default, help_text, faults, bounds=accounts.TIME_LIMIT.bounds)
     for option in kind.options:
         yield _variable(kind.option_variable(option), shown(option.default), option.help, faults)
 

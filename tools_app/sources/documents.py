@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import zlib
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Any, Final
@@ -12,6 +14,7 @@ from urllib.parse import urljoin
 from tools_app.models import Connection
 from tools_app.sources.openapi import Document, Found
 from tools_app.text import hygiene
+from tools_app.text.budget import written
 
 MOST_PATTERNS: Final = 100
 MOST_PATTERN: Final = 500
@@ -50,14 +53,6 @@ def chosen(operations: Iterable[Found], patterns: Collection[str]) -> list[str]:
             raise SelectionError(f"no operation matches {pattern[:80]!r}")
         selected |= matching
     return [operation.key for operation in operations if operation.key in selected]
-
-
-def selection(document: Document, selected: Collection[str] | None) -> Document:
-    """The document with the selected operations; None: all."""
-    if selected is None:
-        return document
-    keys = frozenset(selected)
-    return replace(document, operations=tuple(one for one in document.operations if one.key in keys))
 
 
 def _matches(operation: Found, pattern: str) -> bool:
@@ -115,6 +110,25 @@ def _joined(address: str, url: str) -> str:
         return urljoin(address, url or "/").rstrip("/")
     except ValueError:
         return url
+
+
+# ---- answers
+
+
+def packed_answers(document: Document) -> bytes:
+    """What is declared for the answers of its operations: one line for each, compressed."""
+    lines = (f"{written(operation.key)}\t{operation.answers}" for operation in document.operations)
+    return zlib.compress("\n".join(lines).encode())
+
+
+def declared_answers(packed: bytes, key: str) -> Mapping[str, Any] | None:
+    """By status, what is declared for the answers of one operation. None: it is not among them."""
+    prefix = f"{written(key)}\t".encode()
+    for line in zlib.decompress(packed).split(b"\n"):
+        if line.startswith(prefix):
+            answers: Mapping[str, Any] = json.loads(line[len(prefix) :])
+            return answers
+    return None
 
 
 # ---- credentials

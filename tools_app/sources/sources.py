@@ -18,8 +18,8 @@ from tools_app.sources import outside, python, sync
 from tools_app.sources.directory import FolderProvider
 from tools_app.sources.provider import NotHereError, Provider, SourceContents
 from tools_app.sources.python import CodeProvider, PythonProvider
+from tools_app.sources.recording import SyncReport
 from tools_app.sources.registry import Loaded
-from tools_app.sources.sync import SyncReport
 from tools_app.sources.threads import in_thread
 
 log = logging.getLogger("tools_app.sources")
@@ -41,6 +41,8 @@ class Sources:
         # The runners of tools that were called, with the hash of their definition.
         self._runners: dict[_Key, tuple[str, Runner]] = {}
         self._searches: dict[tuple[_Key, str], asyncio.Task[Runner]] = {}
+        # The first connection to a source outside, by its kind.
+        self._connections: dict[str, asyncio.Task[Runner]] = {}
 
     def provider(self, name: str) -> Provider | None:
         """A source by name: of this process, or outside, also if it is switched off. Queries the database."""
@@ -78,7 +80,7 @@ class Sources:
             ToolError: there is no such code.
         """
         if origin is not None:
-            return ports.upstreams().runner(origin, spec)
+            return await self._connection(origin, spec)
         key = source, spec.kind, spec.key
         runner_hash, runner = self._runners.get(key, ("", None))
         if runner is not None and runner_hash == spec.hash:
@@ -91,6 +93,16 @@ class Sources:
             search.add_done_callback(lambda done: self._end_search(search_key, done))
         # Concurrent calls share the import, and the end of one of them must not cancel it.
         return await asyncio.shield(search)
+
+    async def _connection(self, origin: Origin, spec: ToolSpec) -> Runner:
+        first = self._connections.get(origin.kind)
+        if first is None:
+            # Imports hundreds of modules. On the event loop, no other call would proceed meanwhile.
+            first = asyncio.ensure_future(in_thread(lambda: ports.upstreams().runner(origin, spec)))
+            self._connections[origin.kind] = first
+        if not first.done():
+            await asyncio.shield(first)
+        return ports.upstreams().runner(origin, spec)
 
     def _end_search(self, search_key: tuple[_Key, str], search: asyncio.Task[Runner]) -> None:
         del self._searches[search_key]

@@ -13,7 +13,7 @@ from tools_app import sources
 from tools_app.base import hub
 from tools_app.sources import sync
 from tools_app.sources.lister import Lister
-from tools_app.sources.sync import SyncReport
+from tools_app.sources.recording import SyncReport
 
 log = logging.getLogger("tools_app.sources")
 

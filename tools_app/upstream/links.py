@@ -47,7 +47,7 @@ _LISTENS: Final = {"toolsListChanged": True, "promptsListChanged": True, "resour
 
 
 @dataclass
-class Asked:
+class PendingRequest:
     """A request of a caller: what the caller hears meanwhile, and what becomes of it."""
 
     # Seconds that the caller still has. Cancelling the request is up to the caller.
@@ -84,7 +84,7 @@ class Link:
     # Called when the server says that its lists have changed.
     on_change: Callable[[], None]
     # Requests of callers without an answer.
-    waiting: dict[RequestId, Asked] = field(default_factory=dict)
+    waiting: dict[RequestId, PendingRequest] = field(default_factory=dict)
     # Set whenever there are none.
     quiet: asyncio.Event = field(default_factory=asyncio.Event)
     is_doubted: bool = False
@@ -98,7 +98,7 @@ class Link:
     def is_modern(self) -> bool:
         return self.version in MODERN_PROTOCOL_VERSIONS
 
-    async def ask(self, method: str, params: Mapping[str, Any], asked: Asked) -> dict[str, Any]:
+    async def ask(self, method: str, params: Mapping[str, Any], pending: PendingRequest) -> dict[str, Any]:
         """The raw result of a caller's request, however long it takes.
 
         Raises:
@@ -106,15 +106,15 @@ class Link:
             MCPError: the answer is an error.
         """
         key, fate = self._next()
-        self.waiting[key] = asked
+        self.waiting[key] = pending
         self.quiet.clear()
         try:
-            return await self._send(key, fate, method, params, asked)
+            return await self._send(key, fate, method, params, pending)
         except MCPError:
             fate.sent = "yes"
             raise
         finally:
-            asked.sent = fate.sent
+            pending.sent = fate.sent
             del self.waiting[key]
             if not self.waiting:
                 self.quiet.set()
@@ -139,22 +139,22 @@ class Link:
         return key, fate
 
     async def _send(
-        self, key: int, fate: Fate, method: str, params: Mapping[str, Any], asked: Asked | None = None
+        self, key: int, fate: Fate, method: str, params: Mapping[str, Any], pending: PendingRequest | None = None
     ) -> dict[str, Any]:
         data: dict[str, Any] = {"method": method, "params": {**params, "_meta": {**params.get("_meta", {})}}}
         options: CallOptions = {}
         self.client._stamp(data, options)
         meta = data["params"]["_meta"]
-        if asked is not None and asked.log is not None and self.is_modern:
+        if pending is not None and pending.log is not None and self.is_modern:
             meta.setdefault(LOG_LEVEL_META_KEY, "info")
-        if asked is not None and asked.progress is not None:
+        if pending is not None and pending.progress is not None:
             meta["progressToken"] = key
         if not meta:
             del data["params"]["_meta"]
         transport, loop = self.transport, asyncio.get_running_loop()
         fate.answer = loop.create_future()
         # A caller without time is cancelled. This is about requests that could not even be sent.
-        timer = loop.call_later(max(0.0, asked.remaining()), fate.expire) if asked is not None else None
+        timer = loop.call_later(max(0.0, pending.remaining()), fate.expire) if pending is not None else None
         try:
             if transport.ended.is_set():
                 raise Broken(transport.end or "the connection has ended")
@@ -201,27 +201,27 @@ class Link:
             # A pipe does not say which request a message belongs to: only a single one can be meant.
             if related is None and len(self.waiting) == 1:
                 related = next(iter(self.waiting))
-            asked = self.waiting.get(related) if related is not None else None
-            if asked is not None and asked.log is not None:
-                asked.log(params)
+            pending = self.waiting.get(related) if related is not None else None
+            if pending is not None and pending.log is not None:
+                pending.log(params)
 
     def _progressed(self, params: Mapping[str, Any]) -> None:
         token, done, total = params.get("progressToken"), params.get("progress"), params.get("total")
         message = params.get("message")
-        asked = self.waiting.get(coerce_request_id(token)) if isinstance(token, int | str) else None
-        if asked is None or asked.progress is None or not isinstance(done, int | float):
+        pending = self.waiting.get(coerce_request_id(token)) if isinstance(token, int | str) else None
+        if pending is None or pending.progress is None or not isinstance(done, int | float):
             return
         text = message if isinstance(message, str) else ""
-        asked.progress(float(done), float(total) if isinstance(total, int | float) else None, text)
+        pending.progress(float(done), float(total) if isinstance(total, int | float) else None, text)
 
     async def question(self, method: str, params: Any, kind: type[Any]) -> Any:
         """The answer to a question of the handshake era, which does not say which call it belongs to."""
-        asked = next(iter(self.waiting.values())) if len(self.waiting) == 1 else None
-        if asked is None or asked.answer is None:
+        pending = next(iter(self.waiting.values())) if len(self.waiting) == 1 else None
+        if pending is None or pending.answer is None:
             return types.ErrorData(code=INVALID_REQUEST, message="There is not exactly one call that this can be about")
         wire = params.model_dump(by_alias=True, mode="json", exclude_none=True) if params is not None else {}
         try:
-            return kind.model_validate(await asked.answer(method, wire))
+            return kind.model_validate(await pending.answer(method, wire))
         except (ToolError, InputRequired, ValidationError):
             # A client that answers by repeating the call cannot answer while it runs.
             return types.ErrorData(code=INVALID_REQUEST, message="The client cannot answer this")

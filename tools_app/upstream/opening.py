@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, MutableMapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 from tools_app.base import database
-from tools_app.catalog import connections, forms
-from tools_app.models import Source
-from tools_app.sdk.accounts import Account, Credentials
+from tools_app.catalog import connections
+from tools_app.http.secrecy import Secrets
+from tools_app.models import Connection, Source
+from tools_app.sdk.accounts import Account, Credentials, is_sendable
 from tools_app.sdk.errors import ToolError
 from tools_app.sdk.outside import Origin
 from tools_app.upstream.http import HttpTransport
@@ -19,6 +22,7 @@ from tools_app.upstream.wire import Broken, Transport, masking
 
 if TYPE_CHECKING:
     from tools_app.upstream.oauth.bearer import Bearer
+    from tools_app.upstream.oauth.token import Token
 
 CONNECT_SECONDS: Final = 30.0
 # The first start of a child may have to download it.
@@ -66,12 +70,22 @@ async def _transport(origin: Origin, account: Account | None, credentials: Crede
 
 def bearer_of(account: Account | None, origin: Origin) -> Bearer | None:
     """Where the tokens of a connection come from; None if it sends no tokens that the hub requests itself."""
-    if account is None or account.form not in forms.OAUTH:
+    if account is None or account.form not in Connection.OAUTH:
         return None
     # Imported late: most connections have another form.
     from tools_app.upstream.oauth.bearer import Bearer
 
     return Bearer(account, origin)
+
+
+def with_token(credentials: Credentials, token: Token) -> Credentials:
+    return replace(credentials, headers={**credentials.headers, "Authorization": f"Bearer {token.value}"})
+
+
+def secrets_of(credentials: Credentials) -> Secrets:
+    """What masks the values of a connection in all that comes back."""
+    values = [value if is_sendable(value) else quote(value, safe="") for value in credentials.secrets]
+    return Secrets({f"x-{number}": value for number, value in enumerate(values) if is_sendable(value)})
 
 
 async def _to_child(origin: Origin, credentials: Credentials) -> Transport:

@@ -15,7 +15,7 @@ from tools_app.sdk.runner import InThread, Returned
 from tools_app.sdk.spec import Kind, ToolSpec
 from tools_app.sources.foreign import original_arguments, original_uri
 from tools_app.upstream import questions, results
-from tools_app.upstream.links import Asked, Log
+from tools_app.upstream.links import Log, PendingRequest
 from tools_app.upstream.wire import Broken
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class McpRunner:
 
     async def run(self, context: Context, arguments: Any, in_thread: InThread) -> Returned | Ask:
         method, params = self._request(arguments)
-        asked = Asked(
+        pending = PendingRequest(
             remaining=lambda: max(0.0, context.remaining() - MARGIN_SECONDS),
             progress=context.progress,
             log=_log(context),
@@ -50,14 +50,14 @@ class McpRunner:
         )
         try:
             session = self._upstreams.session(self._origin, context.account, _client_of(context))
-            result = await session.ask(method, params, asked)
+            result = await session.ask(method, params, pending)
             for _ in range(questions.MOST_ROUNDS):
                 if result.get("resultType") != "input_required":
                     break
                 # It has not begun: the same request, with the answers.
                 answers = await questions.answered(context, self._origin, result.get("inputRequests") or {})
                 state = {"requestState": result["requestState"]} if "requestState" in result else {}
-                result = await session.ask(method, {**params, "inputResponses": answers, **state}, asked)
+                result = await session.ask(method, {**params, "inputResponses": answers, **state}, pending)
             return results.returned(self._origin, self._spec, result)
         except InputRequired as unanswered:
             return unanswered.ask
@@ -68,7 +68,7 @@ class McpRunner:
         except results.GoneError as error:
             raise self._noted(error) from None
         finally:
-            context.note_sent(asked.sent, asked.session)
+            context.note_sent(pending.sent, pending.session)
 
     async def _answer(self, context: Context, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """The client's answer to a question of a source of the handshake era."""

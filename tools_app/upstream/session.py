@@ -20,7 +20,7 @@ from mcp.shared.exceptions import MCPError
 
 from tools_app.base import log_fields
 from tools_app.sdk.errors import shortened
-from tools_app.upstream.links import Asked, Link, unwrapped
+from tools_app.upstream.links import Link, PendingRequest, unwrapped
 from tools_app.upstream.wire import Broken
 
 log = logging.getLogger("tools_app.upstream")
@@ -89,7 +89,7 @@ class Session:
     def is_busy(self) -> bool:
         return self._in_flight > 0
 
-    async def ask(self, method: str, params: Mapping[str, Any], asked: Asked) -> dict[str, Any]:
+    async def ask(self, method: str, params: Mapping[str, Any], pending: PendingRequest) -> dict[str, Any]:
         """The raw result. What certainly was not sent, or not run, is sent once more.
 
         Raises:
@@ -98,24 +98,26 @@ class Session:
         """
         self._in_flight += 1
         try:
-            link = await self._ready(asked.remaining)
+            link = await self._ready(pending.remaining)
             try:
-                return await self._over(link, method, params, asked)
+                return await self._over(link, method, params, pending)
             except Broken as error:
                 is_unsent = error.sent == "no" and error.status is None and not error.needs_sign_in
-                if not error.is_lost and (not is_unsent or asked.remaining() < 0.1):
+                if not error.is_lost and (not is_unsent or pending.remaining() < 0.1):
                     raise
                 if error.is_lost or link.transport.ended.is_set():
                     self._leave(link)
-            return await self._over(await self._ready(asked.remaining), method, params, asked)
+            return await self._over(await self._ready(pending.remaining), method, params, pending)
         finally:
             self._in_flight -= 1
             self.used_at = time.monotonic()
 
-    async def _over(self, link: Link, method: str, params: Mapping[str, Any], asked: Asked) -> dict[str, Any]:
-        asked.session = self._label
+    async def _over(
+        self, link: Link, method: str, params: Mapping[str, Any], pending: PendingRequest
+    ) -> dict[str, Any]:
+        pending.session = self._label
         try:
-            return await link.ask(method, params, asked)
+            return await link.ask(method, params, pending)
         except asyncio.CancelledError:
             self._doubt(link)
             raise

@@ -3,9 +3,10 @@
 import asyncio
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
+from typing_extensions import TypedDict
 
 from toolhub import Hints, Pack
 
@@ -23,6 +24,30 @@ def weigh(
 ) -> dict[str, Any]:
     """Weigh something."""
     return {"weight": grams if unit == "g" else grams / 1_000, "unit": unit, "what": what}
+
+
+class Address(TypedDict):
+    street: Annotated[str, Field(description="With the number of the house")]
+
+
+class Item(TypedDict):
+    sku: Annotated[str, Field(pattern=r"^[A-Z]{3}-\d+$", description="As in the catalogue")]
+    count: NotRequired[Annotated[int, Field(ge=1, le=99)]]
+    gift: NotRequired[bool]
+
+
+PAYMENT = {"oneOf": [{"type": "object", "properties": {"iban": {"type": "string"}}}, {"type": "string"}]}
+
+
+@pack.tool(category="bench", tags=["bench"], hints=READS)
+def take_order(
+    address: Address,
+    items: Annotated[list[Item], Field(min_length=1)],
+    billing: Address | None = None,
+    payment: Annotated[Any, WithJsonSchema(PAYMENT), "An account, or the word cash"] = None,
+) -> dict[str, Any]:
+    """Take an order, and answer with it."""
+    return {"address": address, "items": items}
 
 
 @pack.tool(category="bench", tags=["bench"], hints=ADDS)

@@ -15,10 +15,14 @@ from tools_app import engine
 from tools_app.access import access
 from tools_app.packs.n8n import (  # noqa: F401 - these declare the tools
     changes,
+    edits,
     executions,
     files,
     lists,
     pack,
+    resources,
+    triggers,
+    versions,
     workflows,
 )
 from tools_app.sdk.context import Caller

@@ -9,6 +9,7 @@ import asyncio
 import base64
 import itertools
 import json
+import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -85,6 +86,17 @@ class N8n:
         # What n8n 2 says of a change that it saves and, for want of a scope, does not make active.
         self.failing_publish: dict[str, Any] | None = None
         self._refusals = recorded("refusals", line)
+        # The tags and credentials that there are.
+        self.tags: list[dict[str, str]] = []
+        self.data_tables: list[dict[str, Any]] = []
+        self.versions: dict[str, dict[str, Any]] = {}
+        self.credentials: list[dict[str, str]] = []
+        # How executions that a trigger starts end, and what it is answered; so often, n8n does not listen yet.
+        self.ends = "success"
+        self.answers: Any = {"done": True}
+        self.deaf = 0
+        # The key may delete workflows, and not read them.
+        self.unreadable = False
         # So many changes are made whose answers do not arrive.
         self.lost_answers = 0
         # n8n 2 takes a moment to switch one off after it has said that it has.
@@ -144,6 +156,8 @@ class N8n:
     def _of(self, seen: Seen) -> Any:  # noqa: C901 - one line for each thing that n8n is asked for
         parts = urlsplit(seen.target)
         asked = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+        if parts.path.startswith(("/n8n/webhook/", "/n8n/form/")):
+            return self._trigger(seen.method, parts.path.removeprefix("/n8n/"))
         key = seen.headers.get("x-n8n-api-key")
         if key not in (KEY, READER):
             raise self._no("auth_bad_key" if key else "auth_no_key")
@@ -154,6 +168,8 @@ class N8n:
         match seen.method, *path:
             case "GET", "workflows":
                 return self._list_workflows(asked)
+            case "GET", "workflows", _ if self.unreadable:
+                raise self._no("auth_scope_missing")
             case "GET", "workflows", one:
                 return self._workflow(one, "workflow_not_found")
             case "POST", "workflows":
@@ -164,14 +180,35 @@ class N8n:
                 return self._delete(one)
             case "POST", "workflows", one, ("activate" | "deactivate") as verb:
                 return self._switch(one, on=verb == "activate")
+            case "GET", "tags":
+                return {"data": self.tags, "nextCursor": None}
+            case "PUT", "workflows", one, "tags":
+                return self._tag(one, list(body))
+            case "GET", "credentials":
+                if self.line == "1":
+                    raise self._no("credentials")
+                return {"data": self.credentials, "nextCursor": None}
+            case "GET", "workflows", one, "history":
+                return self._history(one)
+            case "GET", "workflows", one, version:
+                return self._version(one, version)
             case "GET", "executions":
                 return self._list_executions(asked)
             case "GET", "executions", one:
                 self._known(asked, {"includeData"})
                 told = self._execution(one, whole=asked.get("includeData") == "true")
                 return _redacted(told) if asked.get("redactExecutionData") == "true" else told
+            case "DELETE", "executions", one:
+                self._execution(one, whole=False)
+                return {"id": int(self.executions.pop(one)["id"])}
+            case "GET", "variables":
+                raise self._no("license")
+            case "GET", "projects":
+                raise self._no("license", **{"feat:variables": "feat:projectRole:admin"})
+            case "GET", "data-tables" if self.line == "2":
+                return {"data": self.data_tables, "nextCursor": None}
             case "POST", "executions", one, "retry":
-                return self._retry(one)
+                return self._retry(one, body)
             case "POST", "executions", one, "stop":
                 return self._stop(one)
         raise self._no("no_route")
@@ -239,7 +276,9 @@ class N8n:
         settings = {**made["settings"], **body["settings"]}
         made |= body | {"settings": settings, "id": f"wf{next(self._ids):04d}"}
         made["tags"] = list(body.get("tags", []))
+        made["versionId"] = str(uuid.uuid4())
         self.workflows[made["id"]] = made
+        self._remember(made)
         return made
 
     def _put(self, one: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -252,10 +291,47 @@ class N8n:
         settings = {**workflow["settings"], **(_DEFAULTS if self.line == "1" else {}), **body["settings"]}
         counts = self.line == "1" or (body["nodes"], settings) != (workflow["nodes"], workflow["settings"])
         workflow["versionCounter"] += counts
+        # n8n 2 has no new version for a new name or other settings; their time is new in any case.
+        parts = ("nodes", "connections") if self.line == "2" else ("name", "nodes", "connections", "settings")
+        if any(body[part] != workflow[part] for part in parts):
+            workflow["versionId"] = str(uuid.uuid4())
         workflow.update(body, settings=settings, updatedAt=f"2026-11-18T12:00:{next(self._times) % 60:02}.000Z")
+        self._remember(workflow)
         if workflow["active"]:
             self._publish(workflow)
         return workflow
+
+    def _history(self, one: str) -> Any:
+        if self.line == "1":
+            # It takes this for a version.
+            raise self._no("executions_unknown_parameter", foo="limit")
+        self._workflow(one, "workflow_not_found")
+        kept = ("versionId", "workflowId", "authors", "name", "description", "createdAt", "updatedAt")
+        versions = [version for version in reversed(self.versions.values()) if version["workflowId"] == one]
+        return {"data": [{key: version[key] for key in kept} for version in versions], "nextCursor": None}
+
+    def _version(self, one: str, version: str) -> dict[str, Any]:
+        found = self.versions.get(version)
+        if found is None or found["workflowId"] != one:
+            raise Refuses(404, {"message": "Version not found"})
+        return found
+
+    def _remember(self, workflow: Mapping[str, Any]) -> None:
+        """In the history, where a version has neither the name nor the settings of the workflow."""
+        parts = {
+            key: json.loads(json.dumps(workflow[key])) for key in ("versionId", "nodes", "connections", "updatedAt")
+        }
+        told = {"workflowId": workflow["id"], "authors": "Tool Hub", "name": None, "description": None}
+        self.versions[workflow["versionId"]] = parts | told | {"createdAt": workflow["updatedAt"]}
+
+    def _tag(self, one: str, wanted: list[Any]) -> list[dict[str, str]]:
+        """Neither version nor time of the workflow change by that."""
+        workflow = self._workflow(one, "workflow_not_found")
+        tags = [tag for tag in self.tags if tag["id"] in {each["id"] for each in wanted}]
+        if len(tags) < len(wanted):
+            raise Refuses(404, {"message": "Some tags not found"})
+        workflow["tags"] = tags
+        return tags
 
     def _publish(self, workflow: dict[str, Any]) -> None:
         """What has been saved becomes active; or it does not, and stays as it was saved."""
@@ -306,6 +382,27 @@ class N8n:
 
     # ---- executions
 
+    def _trigger(self, method: str, path: str) -> Any:
+        """A request to an active workflow, whose execution is then in the list."""
+        kind, _, place = path.partition("/")
+        asked = (method, place.removesuffix("/chat"))
+        for workflow in self.workflows.values():
+            for node in workflow["nodes"]:
+                if workflow["active"] and not self.deaf and _listens(node, kind) == asked:
+                    return self._run(workflow)
+        self.deaf -= bool(self.deaf)
+        raise Refuses(404, {"code": 404, "message": f'The requested webhook "{method} {place}" is not registered.'})
+
+    def _run(self, workflow: dict[str, Any]) -> Any:
+        one = str(max(map(int, self.executions), default=0) + 1)
+        told = recorded("execution_chain", self.line)
+        self.executions[one] = told | {"id": one, "workflowId": workflow["id"], "status": self.ends, "mode": "webhook"}
+        if self.ends == "error":
+            raise Refuses(500, {"code": 0, "message": "Error in workflow"})
+        if isinstance(self.answers, Refuses):
+            raise self.answers
+        return self.answers
+
     def _list_executions(self, asked: dict[str, str]) -> Any:
         self._known(asked, {"workflowId", "status", "projectId", "includeData", "limit", "cursor"})
         status = asked.get("status")
@@ -337,11 +434,17 @@ class N8n:
         told = self.executions[one]
         return told if whole else {key: told.get(key) for key in _LISTED}
 
-    def _retry(self, one: str) -> dict[str, Any]:
+    def _retry(self, one: str, body: dict[str, Any]) -> dict[str, Any]:
+        """It fails again, unless the node that failed is another one in the workflow as it is now."""
         told = self._execution(one, whole=True)
         if told["status"] == "success":
             raise self._no("execution_retry_successful")
         again = told | {"id": str(max(map(int, self.executions)) + 1), "mode": "retry", "retryOf": one}
+        now = self.workflows.get(told["workflowId"], told["workflowData"]) if body.get("loadWorkflow") else {}
+        last = told["data"]["resultData"].get("lastNodeExecuted")
+        was = [node["parameters"] for node in told["workflowData"]["nodes"] if node["name"] == last]
+        if now and was != [node["parameters"] for node in now["nodes"] if node["name"] == last]:
+            again |= {"status": "success", "finished": True}
         self.executions[again["id"]] = again
         return again
 
@@ -376,13 +479,23 @@ _MANUAL: Final = "n8n-nodes-base.manualTrigger"
 
 
 def _check_targets(connections: Mapping[str, Any], names: set[Any]) -> None:
-    for source, ways in connections.items():
-        for way, ends in enumerate(ways["main"]):
+    for source, kind, ways in ((source, *entry) for source, kinds in connections.items() for entry in kinds.items()):
+        for way, ends in enumerate(ways):
             for number, end in enumerate(ends or ()):
                 if end["node"] not in names:
-                    where = f"connections.{source}.main[{way}][{number}].node (unknown_connection_target)"
+                    where = f"connections.{source}.{kind}[{way}][{number}].node (unknown_connection_target)"
                     said = f'Connection target "{end["node"]}" does not reference an existing node'
                     raise Refuses(400, {"message": f"Workflow structure is invalid. {where}: {said}"})
+
+
+def _listens(node: Mapping[str, Any], kind: str) -> tuple[str, str] | None:
+    """The method and path that a trigger listens to."""
+    parameters, name = node["parameters"], str(node["type"]).rpartition(".")[2]
+    if name == "webhook" and kind == "webhook":
+        return parameters.get("httpMethod", "GET"), parameters["path"]
+    if (name, kind) in (("chatTrigger", "webhook"), ("formTrigger", "form")):
+        return "POST", node["webhookId"]
+    return None
 
 
 def _path(node: Mapping[str, Any]) -> Any:

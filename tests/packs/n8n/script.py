@@ -80,6 +80,7 @@ class Script:
         self.did("get_workflow_connections", id=one, raw=True)
         self.did("get_workflow_node", workflowId=one, nodeId="Add")
         self.did("get_workflow_node", workflowId=one, nodeId="Nope")
+        self._edits(one)
         self.did("activate_workflow", id=one)
         self._settled("toolhub-script")
         other = self.did("create_workflow", name="script, too", nodes=nodes, connections={}, settings={})["id"]
@@ -107,10 +108,47 @@ class Script:
         for name in ("get_workflow", "activate_workflow", "deactivate_workflow", "delete_workflow"):
             self.did(name, id=one)
         self.did("update_workflow", id=one, name="gone")
-        for name in ("get_execution", "explain_execution", "retry_execution", "stop_execution"):
+        for name in ("get_execution", "explain_execution", "retry_execution", "stop_execution", "delete_execution"):
             self.did(name, id="99999")
         self.did("get_execution", id="abc")
+        for kind in ("variables", "projects", "dataTables"):
+            self.did("list_n8n_resources", kind=kind)
+        self.did("list_executions", workflowName="nobody has this")
         return self.transcript
+
+    def _edits(self, one: str) -> None:
+        """Edits, and their opposites: the workflow is then as it was."""
+        log = {"type": "n8n-nodes-base.noOp", "typeVersion": 1, "notes": "nothing"}
+        there = [
+            {"op": "replace_text", "node": "Add", "old": "$input", "new": "$('Webhook')"},
+            {"op": "rename_node", "node": "Webhook", "name": "Hook"},
+            {"op": "update_node", "node": "Hook", "fields": {"parameters.options.rawBody": True}},
+            {"op": "add_node", "node": "Log", "fields": log},
+            {"op": "disconnect", "node": "Hook", "to": "Add"},
+            {"op": "connect", "node": "Hook", "to": "Log"},
+            {"op": "connect", "node": "Log", "to": "Add"},
+            {"op": "disable_node", "node": "Log"},
+            {"op": "set_settings", "settings": {"executionTimeout": 60}},
+        ]
+        back = [
+            {"op": "remove_node", "node": "Log"},
+            {"op": "connect", "node": "Hook", "to": "Add"},
+            {"op": "rename_node", "node": "Hook", "name": "Webhook"},
+            {"op": "update_node", "node": "Webhook", "fields": {"parameters.options.rawBody": None}},
+            {"op": "replace_text", "node": "Add", "old": "$('Webhook')", "new": "$input"},
+        ]
+        self.did("edit_workflow", id=one, operations=there, preview=True)
+        self.did("edit_workflow", id=one, operations=there)
+        self.did("validate_workflow", id=one)
+        self.did("edit_workflow", id=one, operations=there)
+        self.did("edit_workflow", id=one, operations=back, version="older")
+        self.did("edit_workflow", id=one, operations=[{"op": "set_tags", "tags": ["nobody has this"]}])
+        self.did("list_workflow_versions", id=one, limit=3)
+        self.did("list_workflow_versions", id="nothing")
+        self.did("update_workflow", id=one, restore="75958426-9376-4eac-b0ae-4d01ea188cdb")
+        self.did("edit_workflow", id=one, operations=back)
+        self.did("edit_workflow", id="nothing", operations=back)
+        self.did("get_workflow", id=one, raw=True)
 
     def _files(self, one: str) -> None:
         exported = {"name": "from a file", "nodes": [MANUAL], "connections": {}, "settings": {"executionOrder": "v1"}}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -89,9 +90,25 @@ class TestCreating:
 
     @pytest.mark.parametrize("line", ["2"])
     def test_what_n8n_dislikes_it_says_itself(self, ask: Ask, n8n: N8n) -> None:
-        error = ask.error("create_workflow", name="New", nodes=[MANUAL, MANUAL], connections={}, settings={})
+        error = ask.error("create_workflow", name="New", nodes=[MANUAL | {"x": 1}], connections={}, settings={})
         assert error.message == "Failed to create workflow"
-        assert "Duplicate node name" in error.context["errorDetails"]
+        assert "Unrecognized key" in error.context["errorDetails"]
+
+    def test_problems_are_found_before_n8n_has_it(self, ask: Ask, n8n: N8n) -> None:
+        error = ask.error(
+            "create_workflow", name="New", nodes=[MANUAL, MANUAL], connections={"Start": to("Nope")}, settings={}
+        )
+        assert error.message == "Nothing was saved: 2 nodes have the name 'Start'"
+        assert [problem.message for problem in error.details] == [
+            "2 nodes have the name 'Start'",
+            "2 nodes have the id 'a'",
+            "'Start' is connected to 'Nope', and there is no node of that name",
+        ]
+        assert n8n.requests == []
+
+    def test_a_workflow_that_nothing_starts_is_reported(self, ask: Ask) -> None:
+        data = ask("create_workflow", name="New", nodes=[code("Add", "")], connections={}, settings={})
+        assert data["warnings"] == ["No enabled node starts this workflow: Add a trigger."]
 
     @pytest.mark.parametrize("line", ["2"])
     def test_an_answer_that_cannot_be_read_is_no_failure(self, ask: Ask, n8n: N8n) -> None:
@@ -359,9 +376,11 @@ class TestChangingOneNode:
 
     def test_connections_follow_a_node_that_is_renamed(self, ask: Ask, n8n: N8n) -> None:
         one = made(n8n)
+        n8n.workflows[one]["nodes"][1]["parameters"]["jsCode"] = "return $('Webhook').all();"
         data = ask("update_workflow", id=one, nodes=[{"id": "w", "name": "Hook"}, {"id": "c-Add", "name": "Sum"}])
         assert sent(n8n)["connections"] == {"Hook": to("Sum")}
-        assert "'Webhook' is now 'Hook', 'Add' is now 'Sum'" in data["warnings"][0]
+        assert sent(n8n)["nodes"][1]["parameters"]["jsCode"] == "return $('Hook').all();"
+        assert "warnings" not in data
 
     def test_a_new_node_has_to_be_whole(self, ask: Ask, n8n: N8n) -> None:
         one = made(n8n)
@@ -403,6 +422,34 @@ class TestTheStateBefore:
         ask("update_workflow", id=one, restore=again["previousState"]["handle"])
         assert n8n.workflows[one]["name"] == "wiped"
 
+    def test_is_kept_for_a_day(self, ask: Ask, n8n: N8n) -> None:
+        expires_at = datetime.fromisoformat(
+            ask("update_workflow", id=made(n8n), name="renamed")["previousState"]["expiresAt"]
+        )
+        assert timedelta(hours=23, minutes=59) < expires_at - datetime.now(UTC) <= timedelta(hours=24)
+
+    def test_of_a_deleted_workflow_can_be_read_and_made_again(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        before = json.loads(json.dumps(n8n.workflows[one]))
+        data = ask("delete_workflow", id=one)
+        handle = data["previousState"]["handle"]
+        assert data["_guidance"]["example"] == f"read_result(id: '{handle}', pointer: '/workflowBefore')"
+        page = engine.call_sync("read_result", {"id": handle, "pointer": "/workflowBefore"}, ask.caller, door="code")
+        parts = {key: page.answer.value["items"][key] for key in ("name", "nodes", "connections", "settings")}
+        again = ask("create_workflow", **parts)
+        now = n8n.workflows[again["id"]]
+        assert (now["nodes"], now["connections"]) == (before["nodes"], before["connections"])
+        assert now["settings"].items() >= before["settings"].items()
+
+    @pytest.mark.parametrize("line", ["2"])
+    def test_a_workflow_that_cannot_be_read_is_deleted_and_not_kept(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        n8n.unreadable = True
+        assert ask("delete_workflow", id=one)["warnings"] == [
+            "The previous state was not saved: n8n does not let this connection read it."
+        ]
+        assert n8n.workflows == {}
+
     def test_is_shown_to_the_operator_who_approves_its_restore(self, ask: Ask, n8n: N8n) -> None:
         one = made(n8n)
         handle = ask("update_workflow", id=one, name="renamed")["previousState"]["handle"]
@@ -425,7 +472,7 @@ class TestTheStateBefore:
         assert error.message.startswith("restore replaces the whole workflow")
 
     def test_an_unsaved_state_is_reported(self, ask: Ask, n8n: N8n, settings: LazySettings) -> None:
-        settings.TOOLHUB_ANSWER_SECONDS = 0
+        settings.TOOLHUB_ANSWERS_BYTES = 0
         data = ask("update_workflow", id=made(n8n), name="renamed")
         assert "previousState" not in data
         assert data["warnings"] == ["The previous state was not saved: this hub keeps no answers."]
@@ -467,6 +514,42 @@ class TestTheStateBefore:
         answer = engine.call_sync("update_workflow", arguments, ask.caller, door="code", options=options).answer
         ask("update_workflow", id=one, restore=answer.value["data"]["previousState"]["handle"])
         assert n8n.workflows[one]["name"] == "by others"
+
+
+class TestVersions:
+    @pytest.mark.parametrize("line", ["2"])
+    def test_are_listed_newest_first_and_can_be_restored(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        before = json.loads(json.dumps(n8n.workflows[one]))
+        ask("update_workflow", id=one, name="renamed", nodes=BOTH[:1], confirmRemoved=["Add"])
+        data = ask("list_workflow_versions", id=one)
+        assert [each["versionId"] for each in data["versions"]] == [
+            n8n.workflows[one]["versionId"],
+            before["versionId"],
+        ]
+        assert data["versions"][0].keys() == {"versionId", "createdAt", "authors"}
+        assert data["_guidance"]["example"] == f"update_workflow(id: '{one}', restore: '{before['versionId']}')"
+        ask("update_workflow", id=one, restore=before["versionId"])
+        now = n8n.workflows[one]
+        assert (now["nodes"], now["connections"]) == (before["nodes"], before["connections"])
+        assert now["name"] == "renamed", "versions have no names"
+
+    def test_one_that_n8n_does_not_have_is_not_restored(self, ask: Ask, n8n: N8n) -> None:
+        one, unknown = made(n8n), "75958426-9376-4eac-b0ae-4d01ea188cdb"
+        error = ask.error("update_workflow", id=one, restore=unknown)
+        assert (error.code, error.message) == ("NOT_FOUND", f"Version '{unknown}' not found")
+
+    @pytest.mark.parametrize("line", ["1"])
+    def test_of_n8n_1_can_be_restored_but_not_listed(self, ask: Ask, n8n: N8n) -> None:
+        one = made(n8n)
+        version = n8n.workflows[one]["versionId"]
+        error = ask.error("list_workflow_versions", id=one)
+        assert error.message == (
+            "Failed to list versions: this n8n is too old to list the versions of a workflow over its API"
+        )
+        ask("update_workflow", id=one, connections={})
+        ask("update_workflow", id=one, restore=version)
+        assert n8n.workflows[one]["connections"] == {"Webhook": to("Add")}
 
 
 class TestSwitching:

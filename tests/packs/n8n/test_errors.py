@@ -32,6 +32,11 @@ TOOLS: dict[str, tuple[dict[str, Any], str, str, str]] = {
     "create_workflow": ({"name": "x", **NODES}, "", "name", "Failed to create workflow"),
     "create_workflow_from_file": (FILE, "", "filePath", "Failed to create workflow"),
     "update_workflow": ({"id": "abc123", "name": "x"}, "Workflow 'abc123' not found", "", "Failed to update workflow"),
+    "edit_workflow": (
+        {"id": "abc123", "operations": [{"op": "rename_workflow", "name": "x"}]},
+        *("Workflow 'abc123' not found", "", "Failed to update workflow"),
+    ),
+    "validate_workflow": ({"id": "abc123"}, "Workflow 'abc123' not found", "", "Failed to get workflow"),
     "replace_workflow_from_file": (
         {"id": "abc123", **FILE},
         *("Workflow 'abc123' not found", "", "Failed to update workflow"),
@@ -39,6 +44,10 @@ TOOLS: dict[str, tuple[dict[str, Any], str, str, str]] = {
     "delete_workflow": ({"id": "abc123"}, "Workflow 'abc123' not found", "", "Failed to delete workflow"),
     "activate_workflow": ({"id": "abc123"}, "Workflow 'abc123' not found", "", "Failed to activate workflow"),
     "deactivate_workflow": ({"id": "abc123"}, "Workflow 'abc123' not found", "", "Failed to deactivate workflow"),
+    "list_workflow_versions": ({"id": "abc123"}, "Workflow 'abc123' not found", "", "Failed to list versions"),
+    "run_workflow": ({"id": "abc123"}, "Workflow 'abc123' not found", "", "Failed to run workflow"),
+    "delete_execution": ({"id": "404"}, "Execution '404' not found", "", "Failed to delete execution"),
+    "list_n8n_resources": ({"kind": "tags", "limit": 5}, "", "limit", "Failed to list tags"),
     "list_executions": ({"limit": 5}, "", "limit", "Failed to list executions"),
     "get_execution": ({"id": "404"}, "Execution '404' not found", "", "Failed to fetch execution"),
     "get_execution_by_node": (
@@ -56,7 +65,7 @@ MISSING = {
 # They need nothing of what n8n says once it has done what it was told to.
 WRITING = {
     *("create_workflow", "delete_workflow", "activate_workflow", "deactivate_workflow"),
-    *("retry_execution", "stop_execution"),
+    *("retry_execution", "stop_execution", "delete_execution"),
 }
 STACK = re.compile(r'Traceback|File "|\bat .*\(.*:\d+')
 
@@ -121,7 +130,7 @@ def test_n8n_fails(ask: Ask, n8n: N8n, name: str) -> None:
     n8n.fail(400, {"message": "Field 'settings' is required"})
     arguments, _, _, message = TOOLS[name]
     error = ask.error(name, **arguments)
-    said = ("fetch", "activate", "deactivate", "retry", "stop")
+    said = ("fetch", "activate", "deactivate", "retry", "stop", "delete execution")
     in_its_words = message.removeprefix("Failed to ").startswith(said)
     assert error.message == (f"{message}: Field 'settings' is required" if in_its_words else message)
     assert error.code == "API_ERROR"

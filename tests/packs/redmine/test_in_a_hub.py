@@ -17,12 +17,13 @@ from tests.support.redmine import FakeRedmine
 from tests.support.state import rebuild_catalog
 from tests.support.tools import Hub
 from tools_app import engine, governance
-from tools_app.catalog import catalog
+from tools_app.catalog import catalog, listed
 from tools_app.mcp_server import results
 from tools_app.models import AuditEntry, Call, Connection, ErrorLog
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import AuthorizationError, InvalidArgumentsError, ToolDisabledError, ToolError
 from tools_app.sdk.reach import Reach
+from tools_app.text.budget import tokens_of
 
 ALL = frozenset({"tools:list", "tools:read", "tools:execute"})
 ANN = {"login": "ann", "firstname": "Ann", "lastname": "Lee", "mail": "ann@example.org", "password": "Quite-long-1"}
@@ -167,8 +168,10 @@ class TestOperators:
         ) as off:
             called("create_user", caller("admin:*"), **ANN)
         assert "REDMINE_USER_ADMINISTRATION=true in the environment of the hub" in off.value.next_step
+        assert "create_user" not in {entry.name for entry in listed.listed(catalog.current())}, "each call is refused"
         monkeypatch.setenv("REDMINE_USER_ADMINISTRATION", "environment")
         rebuild_catalog()
+        assert "create_user" in {entry.name for entry in listed.listed(catalog.current())}
         with pytest.raises(AuthorizationError, match=r"requires scope admin:\*"):
             called("create_user", **ANN)
         assert [seen for seen in redmine.requests if seen.method != "GET"] == []
@@ -387,3 +390,16 @@ class TestWhatIsNew:
         assert "custom_fields: the value of 17 was not applied" in str(said.answer.value)
         with pytest.raises(InvalidArgumentsError, match="there is no custom field Impct; expected one of"):
             called("create_issue", by, **new, custom_fields=[{"name": "Impct", "value": "x"}])
+
+
+def test_a_list_of_25_issues_fits_into_2500_tokens_and_a_change_into_300(tracker: Hub) -> None:
+    paths = [f"/issues/*/{name}" for name in ("id", "subject", "status/name", "priority/name", "assigned_to/name")]
+    whole = called("list_issues", status_id="*").answer
+    part = called("list_issues", status_id="*", _fields=paths).answer
+    issues = part.value["issues"]
+    assert [one["id"] for one in issues] == [one["id"] for one in whole.value["issues"]]
+    assert tokens_of(part.size) * 25 / len(issues) <= 2_500
+    assert tokens_of(whole.size) >= 3 * tokens_of(part.size)
+    changed = called("update_issue", id=2, done_ratio=40, notes="Nearly there").answer
+    assert set(changed.value["response"]["issue"]) <= {"id", "status", "updated_on", "done_ratio", "progress"}
+    assert tokens_of(changed.size) <= 300

@@ -15,9 +15,13 @@ from tests.support.state import rebuild_catalog
 from tests.support.tools import Hub
 from tools_app.packs.n8n import (  # noqa: F401 - these declare the tools
     changes,
+    edits,
     executions,
     files,
     lists,
+    resources,
+    triggers,
+    versions,
     workflows,
 )
 

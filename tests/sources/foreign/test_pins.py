@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import random
 from typing import Any
 
@@ -86,3 +88,51 @@ def test_an_annotation_that_becomes_stricter_or_looser_is_a_change() -> None:
     assert reads.spec.hash != writes.spec.hash
     assert reads.spec.body["claims"] == {"readOnlyHint": True}
     assert reads.spec.hints.as_dict() == writes.spec.hints.as_dict()
+
+
+# Each keyword that holds subschemas, and each set, at several levels: of what operators have approved by now.
+_PART: Json = {
+    "type": ["string", "null", "array"],
+    "enum": ["b", "a", 1, None, {"y": 1, "x": [2, 1]}],
+    "default": "b",
+    "properties": {"required": {"required": ["b", "a"]}, "type": {"enum": [2, 1], "default": 1}},
+    "dependentRequired": {"a": ["c", "b"], "b": "no list"},
+}
+EVERYTHING = with_schema(
+    {
+        "type": "object",
+        "required": ["z", "a"],
+        **{name: {"b": dict(_PART), "a": {"items": dict(_PART)}} for name in ("properties", "patternProperties")},
+        **{name: {"b": dict(_PART), "a": True} for name in ("$defs", "definitions", "dependentSchemas")},
+        **{name: [dict(_PART), False, dict(_PART)] for name in ("allOf", "prefixItems")},
+        **{
+            name: dict(_PART)
+            for name in (
+                *("items", "contains", "unevaluatedItems", "additionalProperties", "unevaluatedProperties"),
+                *("propertyNames", "not", "if", "then", "else", "contentSchema"),
+            )
+        },
+        "const": {"enum": ["b", "a"], "default": 1, "properties": {"a": {"required": ["b", "a"]}}},
+        "examples": [{"required": ["b", "a"]}],
+    }
+)
+
+
+def hashes(*, pin_defaults: bool) -> str:
+    """One digest of the hashes of many definitions."""
+    definitions = [skeleton(random.Random(seed)) for seed in range(300)]
+    tools, problems = describe(*definitions, EVERYTHING, pin_defaults=pin_defaults)
+    assert (len(tools), problems) == (301, [])
+    digest = hashlib.sha256("".join(f"{made.pin_hash}{made.spec.hash}" for made in tools).encode())
+    return digest.hexdigest()
+
+
+def test_hashes_of_what_operators_have_approved_never_change() -> None:
+    assert hashes(pin_defaults=True) == "33ecc4678a8e0e08e9b31a80f66de2fc0b03297bf47840422d4118b18dbccf40"
+    assert hashes(pin_defaults=False) == "341e093495662315289d46ada6330e31ae5991a78e84b0d22ae69d4dda7e703f"
+
+
+def test_a_pin_changes_nothing_of_the_definition() -> None:
+    before = copy.deepcopy(EVERYTHING)
+    one(EVERYTHING, pin_defaults=False)
+    assert before == EVERYTHING

@@ -298,7 +298,8 @@ def test_trace_is_no_tool() -> None:
         (["application/json-patch+json", "application/merge-patch+json"], "application/merge-patch+json", "json"),
         (["*/*"], JSON_TYPE, "json"),
         (["multipart/form-data", "application/x-www-form-urlencoded"], "application/x-www-form-urlencoded", "form"),
-        (["multipart/mixed"], "multipart/mixed", "multipart"),
+        (["multipart/form-data"], "multipart/form-data", "multipart"),
+        (["multipart/*"], "multipart/form-data", "multipart"),
         (["application/xml"], "application/xml", "text"),
         (["text/*"], "text/plain", "text"),
         (["image/png", "application/octet-stream"], "image/png", "binary"),
@@ -360,6 +361,19 @@ def test_files_of_a_form_are_objects(version: str) -> None:
         "picture": {"file": True},
         "more": {"file": True},
     }
+
+
+@pytest.mark.parametrize("media_type", ["multipart/mixed", "multipart/related; type=text/xml", "Multipart/Mixed"])
+def test_of_multipart_only_form_data_is_supported(media_type: str) -> None:
+    words = "of multipart, only form-data is supported"
+    required = {"requestBody": {"required": True, "content": {media_type: {"schema": TEXT}}}}
+    assert reason(with_operation(required)) == f"its body is {media_type}; {words}"
+    optional = operation_of(body({media_type: {"schema": TEXT}}))
+    assert request_of(optional).body is None
+    assert optional.problems == (f"Its body is not sent as {media_type}: {words}.",)
+    both = operation_of(body({media_type: TEXT, "multipart/form-data": {"schema": TEXT}}))
+    assert request_of(both).body == Body("body", "multipart/form-data", "multipart", False, {})
+    assert both.problems == (f"Its body is not sent as {media_type}: {words}.",)
 
 
 def test_a_body_can_be_in_a_component() -> None:

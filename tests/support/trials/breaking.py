@@ -29,7 +29,7 @@ STEPS: Final = {
     "insert": "tools_app.journal.rows:insert_calls",
     "run": "tools_app.engine.attempts:Attempts._once",
     "shape": "tools_app.engine.answers:shaped",
-    "fit": "tools_app.engine.calls:Calls._fitted",
+    "fit": "tools_app.shelf.fitting:AnswersOfCall.fitted",
     "succeed": "tools_app.engine.running:RunningCall.succeeded",
     "upsert": "tools_app.journal.rows:upsert_calls",
     "figures": "tools_app.journal.rows:insert_counts",

@@ -6,6 +6,7 @@ A field only parses. The tool's own checker validates the value, with the messag
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeGuard
 
@@ -24,6 +25,11 @@ MOST_LINES: Final = 1_000
 MOST_CHOICES: Final = 300
 # Texts up to this length get a single-line input.
 SHORT: Final = 120
+# Names of arguments whose texts usually have several lines.
+LONG_TEXTS: Final = frozenset(
+    {"body", "code", "content", "contents", "css", "data", "description", "html", "instructions", "json", "markdown"}
+    | {"message", "note", "notes", "prompt", "query", "script", "source", "sql", "text", "xml", "yaml"}
+)
 
 ABSENT: Final = object()
 """The value of an empty field: the argument is not sent."""
@@ -78,8 +84,17 @@ class Argument(forms.Field):
 
 
 class TextArgument(Argument):
-    attributes = {"rows": 1, "class": "hub-input"}
+    attributes = {"class": "hub-input"}
     written_as = ""
+
+    def __init__(self, name: str, *, is_line: bool = True, **attributes: Any) -> None:
+        self.box = forms.TextInput if is_line else forms.Textarea
+        super().__init__(name, **attributes if is_line else {"rows": 2, **attributes})
+
+    def make_room(self, text: str) -> None:
+        """Browsers drop line breaks in a single-line input, and show only the beginning of a long text."""
+        if isinstance(self.widget, forms.TextInput) and ("\n" in text or len(text) > SHORT):
+            self.widget = forms.Textarea(attrs={**self.widget.attrs, "rows": 2})
 
     def parse(self, text: str) -> Any:
         return text
@@ -90,9 +105,6 @@ class TextArgument(Argument):
 
 class LineArgument(TextArgument):
     """Text for which browsers have an input of their own: a date."""
-
-    box = forms.TextInput
-    attributes = {"class": "hub-input"}
 
 
 class NumberArgument(Argument):
@@ -114,6 +126,8 @@ class ChoiceArgument(Argument):
     def __init__(self, name: str, values: Sequence[Any], *, required: bool, nullable: bool = False) -> None:
         super().__init__(name, required=required, nullable=nullable)
         empty_label = _("Choose …") if required else _("(omit)")
+        if required and len(values) == 1:
+            self.initial = _compact(values[0])
         self.widget.choices = [("", empty_label), *((_compact(value), in_words(value)) for value in values)]
 
     def as_text(self, value: Any) -> str:
@@ -176,7 +190,7 @@ class LinesArgument(Argument):
 
 def field_of(name: str, part: Any, definitions: Mapping[str, Any], *, required: bool) -> Argument:
     """The field for a part of a schema; anything without a simple form is entered as JSON."""
-    shape, nullable = _without_null(resolved(part, definitions), definitions)
+    shape, nullable = without_null(resolved(part, definitions), definitions)
     values = [shape["const"]] if "const" in shape else shape.get("enum")
     kind = shape.get("type")
     if kind == "boolean" and values is None:
@@ -189,17 +203,18 @@ def field_of(name: str, part: Any, definitions: Mapping[str, Any], *, required: 
         return _text(name, shape, required=required, nullable=nullable)
     if "string" in (types := _scalar_types(shape, definitions)):
         return MixedArgument(name, types, required=required, nullable=nullable)
-    if kind == "array" and (item := resolved(shape.get("items"), definitions).get("type")) in _SCALARS:
-        return LinesArgument(name, str(item), required=required, nullable=nullable)
+    item = resolved(shape.get("items"), definitions).get("type") if kind == "array" else None
+    if isinstance(item, str) and item in _SCALARS:
+        return LinesArgument(name, item, required=required, nullable=nullable)
     return Argument(name, required=required, nullable=nullable)
 
 
 def _text(name: str, shape: Mapping[str, Any], *, required: bool, nullable: bool) -> Argument:
     if shape.get("format") == "date":
         return LineArgument(name, required=required, nullable=nullable, type="date")
-    longest = shape.get("maxLength")
-    rows = 1 if isinstance(longest, int) and longest <= SHORT else 2
-    return TextArgument(name, required=required, nullable=nullable, rows=rows)
+    longest, words = shape.get("maxLength"), {name.lower(), *re.split(r"[^a-z]+", name.lower())}
+    is_line = longest <= SHORT if isinstance(longest, int) else "format" in shape or words.isdisjoint(LONG_TEXTS)
+    return TextArgument(name, required=required, nullable=nullable, is_line=is_line)
 
 
 def _bounds(shape: Mapping[str, Any]) -> dict[str, Any]:
@@ -211,7 +226,7 @@ def _bounds(shape: Mapping[str, Any]) -> dict[str, Any]:
     return bounds
 
 
-def _without_null(shape: Mapping[str, Any], definitions: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
+def without_null(shape: Mapping[str, Any], definitions: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
     """The schema without null, and True if it allowed null: an empty field means null."""
     kind = shape.get("type")
     if isinstance(kind, list) and "null" in kind:

@@ -9,13 +9,15 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from tools_app import governance
 from tools_app.access import actions
 from tools_app.admin import links
 from tools_app.admin.console.fields import readable
 from tools_app.answers import tokens_of
 from tools_app.engine import Result
-from tools_app.models import Call
-from tools_app.sdk.errors import Problem, ToolError
+from tools_app.governance.approvals import require_may_approve
+from tools_app.models import Approval, Call
+from tools_app.sdk.errors import AuthorizationError, Problem, ToolError
 from tools_app.sdk.hub_errors import ApprovalRequiredError, IdempotencyInProgressError
 
 # Longer texts take browsers too long to lay out; the caller received the whole text.
@@ -62,6 +64,9 @@ class ConsoleOutcome:
     context: str = ""
     # Label of the button that resends a confirmed call. The idempotency key prevents a second run.
     repeat: str = ""
+    # Where this user can decide about the call, or why not.
+    decide_address: str = ""
+    decide_note: str = ""
 
 
 def outcome_of(result: Result | ToolError, user: actions.User) -> ConsoleOutcome:
@@ -109,6 +114,7 @@ def _failure(error: ToolError, user: actions.User) -> ConsoleOutcome:
     if error.error_id:
         may_see_link = actions.ERROR_EVENTS_READ.permits(user)
         facts.append((_("Error event"), links.to_error(error.error_id) if may_see_link else error.error_id))
+    decide_address, decide_note = _decision(error, user)
     return ConsoleOutcome(
         error.code,
         "bad",
@@ -118,7 +124,23 @@ def _failure(error: ToolError, user: actions.User) -> ConsoleOutcome:
         problems=error.details,
         context=readable(error.context) if error.context else "",
         repeat=_repeat(error),
+        decide_address=decide_address,
+        decide_note=decide_note,
     )
+
+
+def _decision(error: ToolError, user: actions.User) -> tuple[str, str]:
+    """The page on which this user can approve the call; or why someone else has to."""
+    if not isinstance(error, ApprovalRequiredError) or not actions.CALL_APPROVE.permits(user):
+        return "", ""
+    approval = Approval.objects.defer("arguments").filter(pk=error.context.get("approvalId", "")).first()
+    if approval is None:
+        return "", ""
+    try:
+        require_may_approve(approval, governance.of_user(user))
+    except AuthorizationError as refusal:
+        return "", f"{refusal.message}. {refusal.next_step or ''}".strip()
+    return links.address("approval", "change", approval.pk), ""
 
 
 def _repeat(error: ToolError) -> str:

@@ -12,7 +12,7 @@ from django.contrib.admin import ModelAdmin
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -31,9 +31,10 @@ from tools_app.admin.console.fields import readable
 from tools_app.admin.console.form import ArgumentsForm, JsonForm
 from tools_app.admin.console.outcomes import ConsoleOutcome, outcome_of
 from tools_app.admin.console.past import PastCall, may_read_past_calls, past_call
-from tools_app.catalog import catalog
+from tools_app.catalog import catalog, schema_table
 from tools_app.catalog.entry import Entry
 from tools_app.engine import Options, Result
+from tools_app.engine.approvals import needed
 from tools_app.models import Call, ToolRecord
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import ToolError
@@ -62,6 +63,8 @@ class Visit:
     arguments: dict[str, Any] | None = None
     result: Result | ToolError | None = None
     token: str = ""
+    # The part of the form that was added or filled in.
+    focus: str = ""
     examples: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -107,7 +110,7 @@ def _arrive(pages: ModelAdmin[Any], request: HttpRequest, pk: int) -> Visit | Ht
         return redirect_to_login(request.get_full_path(), reverse("admin:login", current_app=pages.admin_site.name))
     caller = access.caller_of_user(request.user)
     if not pages.has_view_or_change_permission(request) or not actions.TOOLS_CALL.permits(caller):
-        raise PermissionDenied
+        raise PermissionDenied(actions.TOOLS_CALL)
     record = get_object_or_404(ToolRecord, pk=pk)
     entry = catalog.current().seen_by(caller).find(record.name)
     if entry is None:
@@ -155,8 +158,11 @@ def _take_form(visit: Visit) -> None:
     visit.form = JsonForm(data) if as_json else ArgumentsForm(schema, data, again=again)
     visit.action = data.get("action", "")
     arguments = visit.form.arguments()
-    if visit.action == form.JSON and isinstance(visit.form, ArgumentsForm):
-        visit.form = form.form_for(schema, visit.form.draft(), mode=form.JSON)
+    kind, _colon, key = visit.action.partition(":")
+    if kind in PART_ACTIONS:
+        _change_part(visit, kind, key, again)
+    elif visit.action == form.JSON and isinstance(visit.form, ArgumentsForm):
+        visit.form = form.JsonForm.of(visit.form.draft())
     elif visit.action == form.FIELDS and arguments is not None:
         visit.form = form.form_for(schema, arguments, again=again)
         if isinstance(visit.form, JsonForm):
@@ -170,6 +176,34 @@ def _take_form(visit: Visit) -> None:
         if data.get("shown") == form.FIELDS:
             # A confirmed call is submitted as one JSON text, whichever form it came from.
             visit.form = form.form_for(schema, arguments, again=again)
+
+
+ADD, REMOVE, SKELETON = "add", "remove", "skeleton"
+PART_ACTIONS: Final = frozenset({ADD, REMOVE, SKELETON})
+
+
+def _change_part(visit: Visit, kind: str, key: str, again: frozenset[str]) -> None:
+    """Add or remove an item of a list, or fill in an example. Nothing is run, and no mistake is looked for."""
+    data: QueryDict = visit.request.POST
+    schema = visit.entry.input_schema
+    if isinstance(visit.form, JsonForm):
+        visit.form.add_skeleton(schema)
+        return
+    visit.focus = key
+    if kind == ADD:
+        visit.focus = f"{key}/{len(visit.form.items_of(key))}"
+        data = form.with_item(data, key)
+    elif kind == REMOVE:
+        key, _slash, index = key.rpartition("/")
+        if key and index.isdecimal():
+            data, visit.focus = form.without_item(data, key, int(index[:4])), key
+    draft = ArgumentsForm(schema, data, again=again, as_draft=True)
+    if draft.has_too_many:
+        visit.note = _("No more items fit into fields. Edit as JSON.")
+        draft = ArgumentsForm(schema, visit.request.POST, again=again, as_draft=True)
+    if kind == SKELETON and not draft.add_skeleton(key):
+        visit.note = _("The text is not a JSON object. Correct or delete it first.")
+    visit.form = draft
 
 
 # --------------------------------------------------------------------------------------------------------- running
@@ -245,6 +279,10 @@ def _render(pages: ModelAdmin[Any], visit: Visit) -> HttpResponse:
         "has_fields": form.has_fields(entry.input_schema),
         "lines": visit.form.lines() if isinstance(visit.form, ArgumentsForm) else (),
         "past": visit.past,
+        "needs_approval": needed(entry, visit.caller),
+        "focus": visit.focus,
+        "rows": schema_table.rows(entry.input_schema) if isinstance(visit.form, JsonForm) else (),
+        "schema_json": readable(entry.input_schema) if isinstance(visit.form, JsonForm) else "",
         "note": visit.note,
         "examples": visit.examples,
         "hints": tool_page.hints(entry.hints.as_dict()),

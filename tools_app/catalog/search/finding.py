@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from itertools import islice
 from typing import Any, Final
 
-from tools_app.catalog import catalog, search
+from tools_app.catalog import catalog, listed, search
 from tools_app.catalog.entry import Entry
 from tools_app.catalog.search import words
 from tools_app.catalog.snapshot import Snapshot
@@ -39,6 +39,7 @@ class ToolFinder:
             entry
             for entry, _ in await search.found(view, wanted.query)
             if entry.callable
+            and listed.is_switched_on(entry)
             and not entry.is_finder
             and (not wanted.category or search.within(entry.category, wanted.category))
             and search.tagged(entry, wanted.tags)
@@ -75,7 +76,7 @@ class ToolFinder:
             "description": entry.description,
             "effect": _effect(entry),
             "callWith": "call_tool" if entry.hints.read_only else "call_writing_tool",
-            "inputSchema": entry.input_schema,
+            "inputSchema": listed.input_of(entry),
         }
         if entry.refusal is not None:
             reply["unavailable"] = entry.refusal.reason

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from tools_app.journal.retention.clock import CURE, Leap, believe, leap
 from tools_app.journal.retention.days import add_up
-from tools_app.journal.retention.forgetting import Forgotten, forget, identified, remembered
+from tools_app.journal.retention.forgetting import (
+    Forgotten,
+    forget,
+    identified,
+    names_of,
+    remembered,
+    sign_ins_of,
+    traces,
+)
 from tools_app.journal.retention.keeper import Keeper
 from tools_app.journal.retention.pruning import Pruned, prunable, prune
 
@@ -19,7 +27,10 @@ __all__ = [
     "forget",
     "identified",
     "leap",
+    "names_of",
     "prunable",
     "prune",
     "remembered",
+    "sign_ins_of",
+    "traces",
 ]

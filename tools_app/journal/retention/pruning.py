@@ -3,36 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from django.conf import settings
 from django.db import models
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from tools_app.base import conf
-from tools_app.journal.retention.pace import BATCH, Pace
+from tools_app.journal import disk, trail
+from tools_app.journal.pace import BATCH, Pace
 from tools_app.models import (
+    Alert,
+    AlertDelivery,
     Approval,
     AuditEntry,
+    BrowserSession,
     Call,
     CallHour,
     Chore,
     Definition,
+    DiskSample,
     ErrorGroup,
     ErrorHour,
     ErrorLog,
     ErrorNote,
     IdempotencyKey,
+    PasswordLink,
+    StandingApproval,
+    Stop,
     StoredAnswer,
     ToolRecord,
 )
 from tools_app.models.calls import LONGEST
 from tools_app.models.idempotency import REPLAYED_FOR
 
+AUDIT: Final = "audit entries"
 # Also the name of the progress marker: all calls before its time have been emptied.
 PAYLOADS: Final = "payloads"
+CALL_DAYS, PAYLOAD_DAYS = "TOOLHUB_KEEP_CALLS_DAYS", "TOOLHUB_KEEP_PAYLOADS_DAYS"
+FIGURE_DAYS, AUDIT_DAYS = "TOOLHUB_KEEP_FIGURES_DAYS", "TOOLHUB_KEEP_AUDIT_DAYS"
+MOST_CALLS: Final = "TOOLHUB_KEEP_CALLS"
 LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 # Rows before these times are deleted, by kind. Under `now`, the time of the run.
@@ -47,6 +61,8 @@ class Rule(NamedTuple):
     column: str
     oldest_kept: Callable[[datetime], datetime]
     condition: Callable[[Ages], Q] = lambda _: Q()
+    # Those that decide about the time.
+    settings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +79,9 @@ class Pruned:
 def prune(now: datetime, pace: Pace | None = None) -> Pruned:
     """Delete and empty expired rows. An interrupted run is completed by the next one."""
     pace = pace or Pace()
+    with suppress(trail.UnsettledError):
+        # Only what is sealed is deleted.
+        trail.seal(pace)
     counts = {rule.kind: _prune(rule, rows, now, pace) for rule, rows in expired(now).items()}
     return Pruned(counts, finished=not pace.over)
 
@@ -97,7 +116,7 @@ def _prune(rule: Rule, rows: QuerySet[Any], now: datetime, pace: Pace) -> int:
         reached = page[-1][1]
         # The conditions apply again, for rows that have changed in between.
         selected = rows.filter(pk__in=[pk for pk, _ in page])
-        number += selected.update(arguments="", result="") if rule.kind == PAYLOADS else selected._raw_delete(rows.db)
+        number += _delete(rule, selected)
         # Also if another process was faster and nothing was left to do: there may be more after this page.
         return len(page)
 
@@ -107,6 +126,14 @@ def _prune(rule: Rule, rows: QuerySet[Any], now: datetime, pace: Pace) -> int:
         reached = max(_emptied_before(), rule.oldest_kept(now) if is_complete else reached)
         Chore.objects.update_or_create(name=PAYLOADS, defaults={"done_at": reached})
     return number
+
+
+def _delete(rule: Rule, selected: QuerySet[Any]) -> int:
+    if rule.kind == PAYLOADS:
+        return selected.update(arguments="", result="")
+    if rule.kind == AUDIT:
+        return trail.delete_entries(list(selected.order_by().values_list("pk", flat=True)))
+    return selected._raw_delete(selected.db)
 
 
 def _emptied_before() -> datetime:
@@ -144,20 +171,25 @@ def _without_group(ages: Ages) -> Q:
 
 
 def _days(setting: str) -> Callable[[datetime], datetime]:
-    return lambda now: now - timedelta(days=conf.value(f"TOOLHUB_KEEP_{setting}_DAYS"))
+    return lambda now: now - timedelta(days=conf.value(setting))
 
 
 def _newest(model: type[models.Model], column: str) -> Callable[[datetime], datetime]:
     """Old rows are deleted, and those for which there are enough newer ones."""
     # Counted along the index of their times, once per run, in the background.
     times = model._default_manager.order_by(f"-{column}").values_list(column, flat=True)
-    last = partial(conf.value, "TOOLHUB_KEEP_CALLS")
-    return lambda now: max([_days("CALLS")(now), *times[last() - 1 : last()]])
+    last = partial(conf.value, MOST_CALLS)
+    return lambda now: max([_days(CALL_DAYS)(now), *times[last() - 1 : last()]])
 
 
 def _decided(now: datetime) -> datetime:
     """Approvals hold arguments and are deleted with the journal's; if it stores none, as soon as they have expired."""
-    return now if conf.value("TOOLHUB_PAYLOADS") == "none" else _days("PAYLOADS")(now)
+    return now if conf.value("TOOLHUB_PAYLOADS") == "none" else _days(PAYLOAD_DAYS)(now)
+
+
+def _longest_session(now: datetime) -> datetime:
+    """A session that was last used before has expired, whatever ends the others."""
+    return now - timedelta(seconds=settings.SESSION_COOKIE_AGE)
 
 
 def _now(now: datetime) -> datetime:
@@ -166,16 +198,23 @@ def _now(now: datetime) -> datetime:
 
 # In the order of deletion: rows that depend on others come after them.
 RULES: Final = (
-    Rule(PAYLOADS, Call, "started_at", _days("PAYLOADS"), _with_payload),
+    Rule(PAYLOADS, Call, "started_at", _days(PAYLOAD_DAYS), _with_payload, (PAYLOAD_DAYS,)),
     Rule("idempotency keys", IdempotencyKey, "created_at", lambda now: now - REPLAYED_FOR),
     Rule("stored answers", StoredAnswer, "expires_at", _now),
-    Rule("approvals", Approval, "expires_at", _decided),
-    Rule("calls", Call, "started_at", _newest(Call, "started_at"), _ended),
-    Rule("definitions", Definition, "first_seen_at", _days("CALLS"), _unused),
-    Rule("errors", ErrorLog, "created_at", _newest(ErrorLog, "created_at")),
+    Rule("approvals", Approval, "expires_at", _decided, settings=(PAYLOAD_DAYS,)),
+    Rule("standing approvals", StandingApproval, "expires_at", _decided, settings=(PAYLOAD_DAYS,)),
+    Rule("calls", Call, "started_at", _newest(Call, "started_at"), _ended, (CALL_DAYS, MOST_CALLS)),
+    Rule("definitions", Definition, "first_seen_at", _days(CALL_DAYS), _unused, (CALL_DAYS,)),
+    Rule("errors", ErrorLog, "created_at", _newest(ErrorLog, "created_at"), settings=(CALL_DAYS, MOST_CALLS)),
     Rule("error groups", ErrorGroup, "last_seen_at", _now, _closed),
-    Rule("hours of errors", ErrorHour, "hour", _days("CALLS")),
+    Rule("hours of errors", ErrorHour, "hour", _days(CALL_DAYS), settings=(CALL_DAYS,)),
     Rule("notes on errors", ErrorNote, "at", _now, _without_group),
-    Rule("hours of calls", CallHour, "hour", _days("FIGURES")),
-    Rule("audit entries", AuditEntry, "at", _days("AUDIT")),
+    Rule("hours of calls", CallHour, "hour", _days(FIGURE_DAYS), settings=(FIGURE_DAYS,)),
+    Rule(AUDIT, AuditEntry, "at", _days(AUDIT_DAYS), settings=(AUDIT_DAYS,)),
+    Rule("alert deliveries", AlertDelivery, "created_at", _days(CALL_DAYS), settings=(CALL_DAYS,)),
+    Rule("alerts", Alert, "at", _days(CALL_DAYS), settings=(CALL_DAYS,)),
+    Rule("ended maintenance", Stop, "until", _now),
+    Rule("password links", PasswordLink, "expires_at", _now),
+    Rule("sessions", BrowserSession, "seen_at", _longest_session),
+    Rule("disk samples", DiskSample, "at", lambda now: now - disk.KEPT),
 )

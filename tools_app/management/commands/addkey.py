@@ -1,19 +1,23 @@
-"""Create an API key."""
+"""Create an API key, or those of a file."""
 
 from __future__ import annotations
 
 import re
 from argparse import ArgumentTypeError
+from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from typing import Any, Final
 
-from django.core.management.base import CommandParser
+from django.core.management.base import CommandError, CommandParser
+from django.db import transaction
 from django.utils import timezone
 
 from tools_app import governance
-from tools_app.management.hub_command import HubCommand, add_connection_option
+from tools_app.management import key_file
+from tools_app.management.hub_command import REFUSED, Abort, HubCommand, add_connection_option
 from tools_app.models import ApiKey
 from tools_app.models.keys import after
+from tools_app.sdk.errors import ToolError
 from tools_app.sdk.reach import ENVIRONMENT
 
 _DAYS: Final = re.compile(r"([1-9][0-9]{0,4})d")
@@ -21,10 +25,21 @@ _RATE: Final = re.compile(r"([0-9]{1,9})/([0-9]{1,9})")
 
 
 class Command(HubCommand):
-    help = "Create an API key. It is printed alone on the last line and never shown again."
+    help = (
+        "Create an API key. It is printed alone on the last line and never shown again. With --from, create all keys "
+        "of a CSV file, or none of them, and print them as CSV."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("name", help="who or what will use the key")
+        parser.add_argument("name", nargs="?", default="", help="who or what will use the key")
+        parser.add_argument(
+            "--from",
+            default="",
+            dest="file",
+            metavar="FILE",
+            help=f"CSV (- reads stdin) with the columns {', '.join(key_file.COLUMNS)}, of which only name is required; "
+            "several values are separated by spaces",
+        )
         parser.add_argument(
             "--scope",
             action="append",
@@ -47,40 +62,73 @@ class Command(HubCommand):
             "--ask", choices=("writes", "destroys"), help="require approval for all writing or only destructive calls"
         )
         parser.add_argument(
-            "--rate", type=_rate, metavar="REQUESTS/SECONDS", help="like 100/60 for 100 a minute; default: the hub's"
+            "--rate", type=rate, metavar="REQUESTS/SECONDS", help="like 100/60 for 100 a minute; default: the hub's"
         )
         parser.add_argument(
-            "--expires", type=_expiry, metavar="DAYS|DATE", help="30d, or 2027-01-31 (its end, UTC); default: never"
+            "--address",
+            action="append",
+            dest="addresses",
+            default=[],
+            metavar="IP|NETWORK",
+            help="only from this address or network, like 10.0.0.0/8; repeatable; default: from any",
+        )
+        parser.add_argument(
+            "--expires", type=expiry, metavar="DAYS|DATE", help="30d, or 2027-01-31 (its end, UTC); default: never"
         )
 
-    def handle(
-        self,
-        *args: Any,
-        name: str,
-        scopes: list[str] | None,
-        toolsets: list[str],
-        connections: list[str] | None,
-        read_only: bool,
-        no_destructive: bool,
-        ask: str | None,
-        rate: tuple[int, int] | None,
-        expires: datetime | None,
-        **options: Any,
-    ) -> None:
-        key, secret = governance.create_key(
-            name,
-            actor=governance.of_command(),
-            scopes=scopes,
-            toolsets=toolsets,
-            connections=[ENVIRONMENT] if connections is None else connections,
-            may_write=not read_only,
-            may_destroy=not no_destructive,
-            asks=ask or "",
-            rate=rate,
-            expires_at=expires,
-        )
-        self.stdout.write(f"Created key {key.name!r} for {_in_words(key)}. Copy it now, it is not stored:")
-        self.stdout.write(secret)
+    def handle(self, *args: Any, name: str, file: str, **options: Any) -> None:
+        if bool(name) == bool(file):
+            raise Abort("give the name of a key, or --from FILE", REFUSED)
+        if not file:
+            key, secret = _created(name, options)
+            self.stdout.write(f"Created key {key.name!r} for {_in_words(key)}. Copy it now, it is not stored:")
+            self.stdout.write(secret)
+            return
+        if any(options[part] for part in _PARTS):
+            raise Abort("the rights of the keys are columns of the file, not options", REFUSED)
+        parser = self.create_parser("toolhub", "addkey")
+        parser.called_from_command_line = False
+        made = []
+        with transaction.atomic():
+            for line, row in key_file.rows(file):
+                try:
+                    given = vars(parser.parse_args(key_file.words(row)))
+                    made.append((row["name"], _created(given["name"], given)[1]))
+                except (CommandError, ValueError) as error:
+                    words = str(error).removeprefix("Error: ")
+                    raise Abort(f"line {line} of {file}: {words}. No key is created", REFUSED) from error
+                except ToolError as error:
+                    raise Abort(f"line {line} of {file}: {error.message}. No key is created") from error
+        self.stdout.write(key_file.written(made), ending="")
+
+
+_PARTS: Final = (
+    "scopes",
+    "toolsets",
+    "connections",
+    "read_only",
+    "no_destructive",
+    "ask",
+    "rate",
+    "addresses",
+    "expires",
+)
+
+
+def _created(name: str, options: Mapping[str, Any]) -> tuple[ApiKey, str]:
+    return governance.create_key(
+        name,
+        actor=governance.of_command(),
+        scopes=options["scopes"],
+        toolsets=options["toolsets"],
+        connections=[ENVIRONMENT] if options["connections"] is None else options["connections"],
+        may_write=not options["read_only"],
+        may_destroy=not options["no_destructive"],
+        asks=options["ask"] or "",
+        rate=options["rate"],
+        addresses=options["addresses"],
+        expires_at=options["expires"],
+    )
 
 
 def _in_words(key: ApiKey) -> str:
@@ -95,19 +143,21 @@ def _in_words(key: ApiKey) -> str:
         words += ", not destructive"
     if key.asks:
         words += f", with approval of each call that {key.asks}"
+    if key.addresses:
+        words += f", only from {', '.join(key.addresses)}"
     if key.expires_at is not None:
         words += f", until {key.expires_at:%Y-%m-%d %H:%M} UTC"
     return words
 
 
-def _rate(text: str) -> tuple[int, int]:
+def rate(text: str) -> tuple[int, int]:
     match = _RATE.fullmatch(text)
     if match is None:
         raise ArgumentTypeError("must be like 100/60: requests per seconds")
     return int(match[1]), int(match[2])
 
 
-def _expiry(text: str) -> datetime:
+def expiry(text: str) -> datetime:
     now = timezone.now()
     try:
         if days := _DAYS.fullmatch(text):

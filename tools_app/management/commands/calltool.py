@@ -32,6 +32,9 @@ class Command(HubCommand):
         parser.add_argument("arguments", nargs="?", default="{}", help='a JSON object, or "-" to read one from stdin')
         parser.add_argument("--timeout", type=int, metavar="MS", help="time limit in milliseconds")
         parser.add_argument("--answer-tokens", type=int, metavar="N", help="replace a larger answer by its outline")
+        parser.add_argument(
+            "--fields", nargs="+", default=[], metavar="PATH", help="only these parts of the result, like /issues/*/id"
+        )
         parser.add_argument("--approval", metavar="ID", help="the approval for this call")
         add_connection_option(parser)
         parser.add_argument(
@@ -45,6 +48,7 @@ class Command(HubCommand):
         arguments: str,
         timeout: int | None,
         answer_tokens: int | None,
+        fields: list[str],
         approval: str | None,
         connections: list[str] | None,
         dry_run: bool,
@@ -55,7 +59,9 @@ class Command(HubCommand):
             logging.getLogger("tools_app").setLevel(logging.CRITICAL)
         parameters = _parse_arguments(sys.stdin.read() if arguments == "-" else arguments)
         caller = access.caller_of_process(Reach(connections=through(connections)))
-        settings = engine.Options(timeout_ms=timeout, answer_tokens=answer_tokens, dry_run=dry_run, approval=approval)
+        settings = engine.Options(
+            timeout_ms=timeout, answer_tokens=answer_tokens, dry_run=dry_run, approval=approval, fields=fields
+        )
         try:
             result = engine.call_sync(name, parameters, caller, door="command", options=settings)
         except ToolError as error:

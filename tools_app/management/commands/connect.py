@@ -5,16 +5,17 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.management.base import CommandParser
 
 from tools_app import governance
+from tools_app.access import access
+from tools_app.catalog import catalog, listed
 from tools_app.governance.imports import is_own_entry, key_of
 from tools_app.management import handshake
-from tools_app.management.clients import CLIENTS, SERVER_MEMBERS, Entry, Machine, McpClient
 from tools_app.management.config_file import ConfigFile, ConfigFileError
 from tools_app.management.connect_plan import ConnectPlan, entry_name, proof_of
 from tools_app.management.hub_command import (
@@ -26,10 +27,10 @@ from tools_app.management.hub_command import (
     through,
 )
 from tools_app.models import ApiKey
+from tools_app.sdk.reach import Reach
 from tools_app.setup import installation
+from tools_app.setup.clients import CLIENTS, LOOPBACK, SERVER_MEMBERS, Entry, Machine, McpClient
 from tools_app.text import redaction
-
-_HERE: Final = ("localhost", "127.0.0.1", "::1")
 
 
 class Command(HubCommand):
@@ -105,13 +106,17 @@ class Command(HubCommand):
 
     def _print(self, plan: ConnectPlan, *, shows_key: bool, checks: bool) -> None:
         with ExitStack() as undo:
-            if shows_key:
+            if shows_key or plan.client.is_api:
                 installation.require_ready(self.tell)
+            tools = _listed_tools(plan) if plan.client.is_api else []
             entry = plan.entry(_new_key(plan, undo, checks=checks) if plan.url and shows_key else "…")
             proof = proof_of(entry) if checks and (shows_key or not plan.url) else ""
             undo.pop_all()
         printed_entry = entry if shows_key else redaction.redacted(entry)
-        self.stdout.write(plan.client.shown(plan.name, printed_entry))
+        self.stdout.write(plan.client.shown(plan.name, printed_entry, tools))
+        if plan.client.is_api:
+            self.tell("Send this with anthropic-beta: mcp-client-2025-11-20. List the few tools that are used most:")
+            self.tell("set their defer_loading to false.")
         if proof:
             self.tell(proof)
         if printed_entry != entry:
@@ -144,6 +149,8 @@ def _plan(client: McpClient, **options: Any) -> ConnectPlan:
     url = options["url"] or (_own_address() if options["http"] else None)
     if url and not client.http:
         raise Abort(f"{client.title} supports only stdio: omit --http and --url", REFUSED)
+    if client.is_api and not (url or "").startswith("https://"):
+        raise Abort(f"{client.title} connects to the hub itself: give its public address, --url https://…", REFUSED)
     if url and options["mode"]:
         advice = "over HTTP, set the mode of a toolset in the admin, or TOOLHUB_LIST_MODE for all"
         raise Abort(f"--mode works over stdio only; {advice}", REFUSED)
@@ -156,9 +163,21 @@ def _plan(client: McpClient, **options: Any) -> ConnectPlan:
         path = project / client.project_file
     elif path is None and client.user_file is not None:
         path = client.user_file(Machine.this())
-    file = client.file(path) if path is not None else None
+    if client.is_api and path is not None:
+        raise Abort(f"{client.title} has no configuration file: omit --file", REFUSED)
+    file = ConfigFile.of(client, path) if path is not None else None
     options_of_agent = options["toolsets"], options["read_only"], options["mode"], options["connections"]
     return ConnectPlan(client, file, options["name"], url, *options_of_agent)
+
+
+def _listed_tools(plan: ConnectPlan) -> list[str]:
+    """The tools that a key with these limits is listed."""
+    toolsets = frozenset(plan.toolsets) if plan.toolsets else None
+    # As a key has them: without toolsets, none of sources outside.
+    connections = through(plan.connections)
+    reach = Reach(toolsets, writes=not plan.read_only, connections=connections, outside=bool(plan.toolsets))
+    view = catalog.current().seen_by(access.caller_of_process(reach))
+    return [entry.shown_name for entry in listed.listed(view)]
 
 
 def _own_address() -> str:
@@ -216,6 +235,6 @@ def _warnings(plan: ConnectPlan, entry: Entry) -> list[str]:
     if plan.url:
         warnings.append("The file contains the new API key: keep it out of version control.")
         parts = urlsplit(plan.url)
-        if parts.scheme == "http" and parts.hostname not in _HERE:
+        if parts.scheme == "http" and parts.hostname not in LOOPBACK:
             warnings.append("The key is sent unencrypted: put a proxy with HTTPS in front of the hub.")
     return warnings

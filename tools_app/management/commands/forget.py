@@ -9,14 +9,15 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from tools_app import governance
+from tools_app.governance import callers
 from tools_app.journal import retention
-from tools_app.management.hub_command import REFUSED, Abort, HubCommand
+from tools_app.management.hub_command import REFUSED, Abort, HubCommand, confirms
 
 
 class Command(HubCommand):
     help = (
         "Anonymise a caller in the records: delete names, arguments, answers and error texts, keep the figures. "
-        "Does not change the audit trail. Cannot be undone."
+        "Entries of the audit trail lose the name, and still prove themselves. Cannot be undone."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -32,16 +33,10 @@ class Command(HubCommand):
         if not yes:
             if not sys.stdin.isatty():
                 raise Abort("this cannot be undone; without a terminal to confirm, add --yes", REFUSED)
-            if not self._confirms(f"Forget {caller_id}? This cannot be undone. [y/N] "):
+            if not confirms(f"Forget {caller_id}? This cannot be undone. [y/N] "):
                 raise Abort("nothing was changed")
-        counts = retention.forget(caller_id, actor=governance.of_command().name, reason=reason)
+        counts = callers.forget_caller(caller_id, actor=governance.of_command(), reason=reason)
         self._show("Forgotten:", counts)
-
-    def _confirms(self, question: str) -> bool:
-        try:
-            return input(question).strip().lower() in ("y", "yes")
-        except EOFError:
-            return False
 
     def _show(self, heading: str, rows: retention.Forgotten) -> None:
         self.stdout.write(heading)

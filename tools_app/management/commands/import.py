@@ -20,13 +20,13 @@ from tools_app.base import conf
 from tools_app.governance import imports
 from tools_app.governance.imports import ImportFile, ImportFileError, Outcome, PlannedSource, Question
 from tools_app.governance.source_checks import shown_command
-from tools_app.management.clients import CLIENTS, Machine, McpClient
 from tools_app.management.config_file import ConfigFile, ConfigFileError
 from tools_app.management.connect_plan import entry_name
 from tools_app.management.hub_command import REFUSED, Abort, HubCommand
 from tools_app.management.moving import Move
 from tools_app.models import Source
 from tools_app.sdk.errors import ToolError, shortened
+from tools_app.setup.clients import CLIENTS, Machine, McpClient
 from tools_app.text import hygiene
 
 _LINES: Final = {
@@ -47,7 +47,7 @@ class Command(HubCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         add = parser.add_argument
-        names = sorted(set(CLIENTS) - {"generic"})
+        names = sorted(name for name, client in CLIENTS.items() if client.user_file is not None)
         add("origin", metavar="FILE|CLIENT", help=f"a file (- reads stdin), or a client: {', '.join(names)}")
         place = parser.add_mutually_exclusive_group()
         place.add_argument("--project", type=Path, metavar="DIR", help="the client's configuration of this project")
@@ -93,6 +93,7 @@ class Command(HubCommand):
         if place is not None and options["undo"]:
             self._undo(*place)
             return
+        entries = _entries(place[1]) if place is not None and options["move"] else {}
         read = _read(origin, place)
         planned = self._complete(read, options)
         for notice in read.notices:
@@ -101,7 +102,7 @@ class Command(HubCommand):
             planned = [_stored(one, options["reason"]) for one in planned]
         if not options["as_json"]:
             self._show(planned, is_done=not options["dry_run"])
-        moved = self._move(*place, planned, options) if place is not None and options["move"] else None
+        moved = self._move(*place, planned, entries, options) if place is not None and options["move"] else None
         if options["as_json"]:
             data = {"servers": [_data(one) for one in planned], "notices": list(read.notices), "moved": moved}
             self.stdout.write(json.dumps(data, indent=2, ensure_ascii=False))
@@ -150,12 +151,19 @@ class Command(HubCommand):
             names = " ".join(f"--set {shortened(question.name)}=…" for question in missing)
             self.stdout.write(hygiene.cleaned(f"Missing values: {names}"))
         if added and is_done:
-            self.stdout.write("All are off. Next, for each: toolhub source test NAME, on NAME, approve NAME --enable.")
+            names = " ".join(added)
+            self.stdout.write(f"All are off. Next: toolhub source on {names}")
+            self.stdout.write("Then: toolhub source review")
 
     def _move(
-        self, client: McpClient, file: ConfigFile, planned: list[PlannedSource], options: dict[str, Any]
+        self,
+        client: McpClient,
+        file: ConfigFile,
+        planned: list[PlannedSource],
+        entries: dict[str, Any],
+        options: dict[str, Any],
     ) -> dict[str, Any] | None:
-        move = Move(client, file, options["name"], options["toolset"] or client.name, planned)
+        move = Move(client, file, options["name"], options["toolset"] or client.name, planned, entries)
         if not move.names:
             self.tell("toolhub: nothing is moved: no server of the file is a source")
             return None
@@ -198,7 +206,14 @@ def _place(origin: str, options: dict[str, Any]) -> tuple[McpClient, ConfigFile]
         if not client.project_file:
             raise Abort(f"{client.title} has no project configuration: omit --project", REFUSED)
         path = project / client.project_file
-    return client, client.file(path or client.user_file(Machine.this()))
+    return client, ConfigFile.of(client, path or client.user_file(Machine.this()))
+
+
+def _entries(file: ConfigFile) -> dict[str, Any]:
+    try:
+        return file.entries()
+    except ConfigFileError as error:
+        raise Abort(f"{error}. Nothing is imported", REFUSED) from error
 
 
 def _read(origin: str, place: tuple[McpClient, ConfigFile] | None) -> ImportFile:

@@ -38,6 +38,7 @@ class Command(HubCommand):
 def _as_dict(key: ApiKey, now: datetime) -> dict[str, Any]:
     return {
         "name": key.name,
+        "caller": f"key:{key.pk}",
         "prefix": key.prefix,
         "previousPrefix": key.previous_prefix if key.previous_works(now) else None,
         "previousUntil": key.previous_until.isoformat() if key.previous_until and key.previous_works(now) else None,
@@ -49,17 +50,32 @@ def _as_dict(key: ApiKey, now: datetime) -> dict[str, Any]:
         "mayWrite": key.may_write,
         "mayDestroy": key.may_destroy,
         "rateLimit": {"max": key.rate.most, "seconds": key.rate.seconds} if key.rate else None,
+        "addresses": key.addresses,
         "expiresAt": key.expires_at and key.expires_at.isoformat(),
         "lastUsedAt": key.last_used_at and key.last_used_at.isoformat(),
     }
 
 
 def _table(keys: list[dict[str, Any]]) -> list[str]:
-    rows = [("NAME", "PREFIX", "STATE", "OWNER", "SCOPES", "TOOLSETS", "CONNECTIONS", "ACCESS", "EXPIRES", "LAST USED")]
+    rows = [
+        (
+            "NAME",
+            "CALLER",
+            "PREFIX",
+            "STATE",
+            "OWNER",
+            "SCOPES",
+            "TOOLSETS",
+            "CONNECTIONS",
+            "ACCESS",
+            "EXPIRES",
+            "LAST USED",
+        )
+    ]
     for key in keys:
         access = "all" if key["mayDestroy"] else "read, write" if key["mayWrite"] else "read"
         prefixes = "+".join(filter(None, (key["prefix"], key["previousPrefix"])))
-        row = (key["name"], prefixes, key["state"], key["owner"] or "-", " ".join(key["scopes"]))
+        row = (key["name"], key["caller"], prefixes, key["state"], key["owner"] or "-", " ".join(key["scopes"]))
         times = (_minute(key["expiresAt"]), _minute(key["lastUsedAt"]))
         rows.append((*row, " ".join(key["toolsets"]) or "all", " ".join(key["connections"]) or "none", access, *times))
     return aligned(rows)

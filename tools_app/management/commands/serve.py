@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 from types import FrameType
@@ -21,6 +20,7 @@ from tools_app import engine, governance
 from tools_app.base import conf, hub
 from tools_app.catalog import catalog
 from tools_app.governance import probes
+from tools_app.management import systemd
 from tools_app.management.hub_command import REFUSED, Abort, HubCommand
 from tools_app.management.private_state import keep_private
 from tools_app.sdk.errors import ToolError
@@ -45,7 +45,6 @@ class Command(HubCommand):
         parser.add_argument("--log-level", default=settings.LOG_LEVEL, choices=settings.LOG_LEVELS)
 
     def handle(self, *args: Any, host: str, port: int, workers: int, log_level: str, **options: Any) -> None:
-        begun = time.monotonic()
         if not 1 <= port <= 65535 or not 1 <= workers <= 64:
             raise Abort("--port must be 1 to 65535, --workers 1 to 64", REFUSED)
         if log_level != settings.LOG_LEVEL:
@@ -58,10 +57,13 @@ class Command(HubCommand):
         if workers > 1:
             # A session lives in one process, but its requests can reach any.
             os.environ["TOOLHUB_MCP_SESSIONS"] = "0"
+        passed = systemd.passed_socket()
+        if passed is not None:
+            host = passed.getsockname()[0]
         refuse_exposure(host)
         keep_private()
         allow_all_files()
-        listener = listen(host, port)
+        listener = listen(host, port) if passed is None else passed
         report = installation.set_up(self.tell)
         if report is not None and (report.added or report.changed or report.returned or report.retired):
             self.tell(f"Tools: {report}")
@@ -69,13 +71,14 @@ class Command(HubCommand):
             first = installation.welcome(settings.TOOLHUB_ADMIN_PASSWORD, actor=governance.of_command())
         except ToolError as error:
             raise Abort(f"TOOLHUB_ADMIN_PASSWORD: {error.message}", REFUSED) from error
-        self._summary(host, listener.getsockname()[1], workers, first, time.monotonic() - begun)
+        self._summary(host, listener.getsockname()[1], workers, first)
+        systemd.notify("READY=1")
         self._serve(listener, workers)
 
-    def _summary(self, host: str, port: int, workers: int, first: Welcome, seconds: float) -> None:
+    def _summary(self, host: str, port: int, workers: int, first: Welcome) -> None:
         address = f"http://{'localhost' if _is_loopback(host) else host}:{port}"
         out, bold = self.stdout, self.style.MIGRATE_HEADING
-        out.write(f"\n{bold('ToolHub')} {conf.value('TOOLHUB_VERSION')} is ready after {seconds:.1f} s\n")
+        out.write(f"\n{bold('ToolHub')} {conf.value('TOOLHUB_VERSION')} is ready\n")
         out.write(f"  Admin   {address}/admin/")
         out.write(f"  REST    {address}/v1/tools")
         out.write(f"  MCP     {address}/mcp")

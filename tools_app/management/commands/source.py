@@ -1,13 +1,14 @@
-"""Add, list, test, admit, approve, reconnect and remove sources of tools."""
+"""Add, list, test, admit, review, approve, reconnect and remove sources of tools."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from django.core.management.base import CommandParser
 
@@ -15,35 +16,34 @@ from tools_app import engine, governance
 from tools_app.api import source_items
 from tools_app.api.source_items import (
     AdmissionReport,
-    ConnectionNeed,
     DocumentPreview,
     SourceDetail,
     SourceItem,
     SourceTest,
 )
 from tools_app.governance import Actor
-from tools_app.governance.source_checks import CAPABILITIES, shown_command
-from tools_app.management.hub_command import REFUSED, Abort, HubCommand
+from tools_app.governance.source_checks import CAPABILITIES
+from tools_app.management import source_lines
+from tools_app.management.hub_command import REFUSED, Abort, HubCommand, in_words
+from tools_app.management.source_lines import MOST_NAMES
+from tools_app.management.source_review import Review
 from tools_app.management.tables import aligned
-from tools_app.models import Definition, Source, ToolRecord, Toolset
-from tools_app.sdk.errors import shortened
+from tools_app.models import Source, ToolRecord, Toolset
+from tools_app.sdk.errors import ToolError, shortened
 from tools_app.sdk.names import folded
-from tools_app.sources.documents import Need
 from tools_app.text import hygiene
 
-MOST_LINES: Final = 100
-MOST_NAMES: Final = 20
 MOST_DOCUMENT: Final = 32 * 1024 * 1024
 COLUMNS: Final = ("NAME", "TYPE", "STATE", "TOOLS", "SINCE", "ORIGIN OR ERROR")
-_MARKS: Final = {"passed": "ok  ", "finding": "!   ", "not_tried": "-   "}
 # Lines for people, and data.
 _Answer = tuple[Sequence[str], Any]
+_T = TypeVar("_T")
 
 
 class Command(HubCommand):
     help = (
         "Manage sources of tools, such as MCP servers and OpenAPI documents: preview, add, list, test, admit, on, off, "
-        "approve, select, document, reconnect, remove. "
+        "review, approve, select, document, reconnect, remove. "
         "A new source is off, and none of its tools runs before you approve it."
     )
     needs_variables = False
@@ -51,9 +51,11 @@ class Command(HubCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
 
-        def verb(name: str, words: str, *, named: bool = True, reason: bool = True) -> Any:
+        def verb(name: str, words: str, *, named: bool = True, many: bool = False, reason: bool = True) -> Any:
             own = verbs.add_parser(name, help=words, description=words)
-            if named:
+            if many:
+                own.add_argument("names", nargs="+", metavar="NAME", help="the sources")
+            elif named:
                 own.add_argument("name", help="the source; names of its tools begin with it")
             if reason:
                 own.add_argument("--reason", default="", help="recorded in the audit trail")
@@ -71,48 +73,71 @@ class Command(HubCommand):
         _add_internal(preview)
         listing = verb("list", "List the sources, or show one with what waits for approval.", named=False, reason=False)
         listing.add_argument("name", nargs="?", default="", help="a source")
-        verb("test", "Connect to a source, and show its tools. Records none of them.", reason=False)
+        verb("test", "Connect to sources, and show their tools. Records none of them.", many=True, reason=False)
         admission = verb("admit", "Run a source once in isolation, and store a report: the admission test.")
         admission.add_argument(
             "--call-read-only",
             action="store_true",
             help="also call up to three tools that say they only read, with wrong arguments",
         )
-        verb("on", "Switch a source on, and record its tools; they wait for approval.")
-        verb("off", "Switch a source off: all calls of its tools are refused.")
+        verb("on", "Switch sources on, and record their tools; they wait for approval.", many=True)
+        verb("off", "Switch sources off: all calls of their tools are refused.", many=True)
+        review = verb("review", "Show what waits for approval in all sources, in short, or approve it.", named=False)
+        review.add_argument("names", nargs="*", metavar="NAME", help="only these sources")
+        review.add_argument(
+            "--tool",
+            action="append",
+            default=[],
+            dest="patterns",
+            metavar="PATTERN",
+            help="only tools of this name, or pattern such as 'github_get_*'; repeatable",
+        )
+        review.add_argument(
+            "--approve", default="", metavar="CODE", help="approve what was shown, and nothing else; the output has it"
+        )
+        _add_approval(review, "also switch the approved tools on")
         approval = verb("approve", "Approve waiting versions of tools, as listed by `toolhub source list NAME`.")
         approval.add_argument("tools", nargs="*", metavar="TOOL", help="only these; default: all that wait")
-        approval.add_argument(
-            "--enable",
-            action="store_true",
-            help="also switch the approved tools on; with TOOL arguments, also those that were approved before",
-        )
-        approval.add_argument(
-            "--accept-hints", action="store_true", help="accept what they claim: read-only, not destructive, idempotent"
+        _add_approval(
+            approval, "also switch the approved tools on; with TOOL arguments, also those that were approved before"
         )
         selection = verb("select", "Select the operations of an OpenAPI document that are imported as tools.")
         selection.add_argument("patterns", nargs="*", metavar="OPERATION", help=_PATTERN)
         selection.add_argument("--all", action="store_true", dest="selects_all", help="all, also later ones")
         document = verb("document", "Replace the OpenAPI document of a source. Changed tools wait for approval.")
         document.add_argument("document", metavar="FILE|URL", help="the document; JSON or YAML")
-        verb("reconnect", "End the connections and processes of a source, and list it again at once.")
+        verb("reconnect", "End the connections and processes of sources, and list them again at once.", many=True)
         verb("remove", "Remove a source: its tools are retired, its secrets deleted. Its name is never used again.")
 
     def handle(self, *args: Any, verb: str, as_json: bool, **options: Any) -> None:
+        self._has_failures = False
         try:
             words, data = getattr(self, f"_{verb}")(options)
         finally:
             asyncio.run(engine.close(2))
-        if as_json:
+        if as_json and (data or not self._has_failures):
             self.stdout.write(json.dumps(data, indent=2, ensure_ascii=False))
-            return
-        for line in words:
+        for line in words if not as_json else ():
             # Others wrote parts of it: nothing may control the terminal.
             self.stdout.write(hygiene.cleaned(line))
+        if self._has_failures:
+            sys.exit(1)
+
+    def _each(self, names: Sequence[str], act: Callable[[str], _T]) -> list[_T]:
+        """Act on each source. What fails for one of them is reported, and the others are done."""
+        results = []
+        for name in dict.fromkeys(names):
+            try:
+                results.append(act(name))
+            except (ToolError, Abort) as error:
+                self._has_failures = True
+                words = in_words(error) if isinstance(error, ToolError) else str(error)
+                self.tell(hygiene.cleaned(f"toolhub: {name}: {words}"))
+        return results
 
     def _add(self, options: dict[str, Any]) -> _Answer:
         name, url, command = options["name"], options["url"], list(options["command"])
-        steps = f"Next: toolhub source test {name}, toolhub source on {name}, toolhub source approve {name} --enable."
+        steps = f"Next: toolhub source test {name}, toolhub source on {name}, toolhub source review {name}."
         if options["openapi"]:
             return self._add_document(options, steps)
         if options["select"]:
@@ -153,7 +178,7 @@ class Command(HubCommand):
             reason=options["reason"],
         )
         detail = _detail(name)
-        return [f"{name} is added, and off.", *_of_document(detail), steps], _as_json(detail)
+        return [f"{name} is added, and off.", *source_lines.of_document(detail), steps], _as_json(detail)
 
     def _preview(self, options: dict[str, Any]) -> _Answer:
         preview = governance.preview_document(
@@ -163,7 +188,7 @@ class Command(HubCommand):
             select=options["select"] or None,
             actor=governance.of_command(),
         )
-        return _previewed(preview), _as_json(DocumentPreview.shown(preview))
+        return source_lines.of_preview(preview), _as_json(DocumentPreview.shown(preview))
 
     def _select(self, options: dict[str, Any]) -> _Answer:
         name, patterns = options["name"], options["patterns"]
@@ -183,7 +208,7 @@ class Command(HubCommand):
         governance.replace_document(name, **given, actor=governance.of_command(), reason=options["reason"])
         listed = self._listed(name)
         detail = _detail(name)
-        return [f"{name} has a new document.", *_of_document(detail), *listed], _as_json(detail)
+        return [f"{name} has a new document.", *source_lines.of_document(detail), *listed], _as_json(detail)
 
     def _listed(self, name: str) -> list[str]:
         """List a source now, if it is on. A hub that runs would do it within seconds."""
@@ -194,14 +219,13 @@ class Command(HubCommand):
     def _list(self, options: dict[str, Any]) -> _Answer:
         if options["name"]:
             detail = _detail(options["name"])
-            return _shown(detail), _as_json(detail)
+            return source_lines.of_source(detail), _as_json(detail)
         rows = list(source_items.rows())
         data = [_as_json(SourceItem.shown(row)) for row in rows]
-        return aligned([COLUMNS, *(_row(row, item) for row, item in zip(rows, data, strict=True))]), data
+        return aligned([COLUMNS, *(source_lines.row(row, item) for row, item in zip(rows, data, strict=True))]), data
 
     def _test(self, options: dict[str, Any]) -> _Answer:
-        found = SourceTest.of(governance.test_source(options["name"], actor=governance.of_command()))
-        return _found(found), _as_json(found)
+        return _joined(options, self._each(options["names"], _tested))
 
     def _admit(self, options: dict[str, Any]) -> _Answer:
         row = governance.admit_source(
@@ -211,26 +235,53 @@ class Command(HubCommand):
             reason=options["reason"],
         )
         report = AdmissionReport.shown(row)
-        return _admission(report), _as_json(report)
+        return source_lines.of_admission(report), _as_json(report)
 
     def _on(self, options: dict[str, Any]) -> _Answer:
-        return self._switch(options, enabled=True)
+        actor = governance.of_command()
+
+        def on(name: str) -> str:
+            governance.change_source(name, enabled=True, actor=actor, reason=options["reason"])
+            return name
+
+        def listed(name: str) -> _Answer:
+            words = [f"{name} is on.", f"{governance.describe_source(name, actor=actor)}"]
+            detail = _detail(name)
+            if detail.waiting:
+                words.append(f"Versions that wait for approval: {detail.waiting}. See toolhub source list {name}.")
+            return words, _as_json(detail)
+
+        # All are on before the first is listed: a hub that runs lists several at the same time.
+        return _joined(options, self._each(self._each(options["names"], on), listed))
 
     def _off(self, options: dict[str, Any]) -> _Answer:
-        return self._switch(options, enabled=False)
+        def off(name: str) -> _Answer:
+            governance.change_source(name, enabled=False, actor=governance.of_command(), reason=options["reason"])
+            return [f"{name} is off."], _as_json(_detail(name))
 
-    def _switch(self, options: dict[str, Any], *, enabled: bool) -> _Answer:
-        name, actor = options["name"], governance.of_command()
-        governance.change_source(name, enabled=enabled, actor=actor, reason=options["reason"])
-        words = [f"{name} is {'on' if enabled else 'off'}."]
-        if enabled:
-            # A hub that runs would do it within seconds.
-            report = governance.describe_source(name, actor=actor)
-            words.append(f"{report}")
-        detail = _detail(name)
-        if detail.waiting:
-            words.append(f"Versions that wait for approval: {detail.waiting}. See toolhub source list {name}.")
-        return words, _as_json(detail)
+        return _joined(options, self._each(options["names"], off))
+
+    def _review(self, options: dict[str, Any]) -> _Answer:
+        outside = Source.objects.filter(kind__in=Source.OUTSIDE, removed_at=None).order_by("name")
+        chosen = [_source(name) for name in dict.fromkeys(options["names"])] or list(outside)
+        review = Review.of(chosen, options["patterns"])
+        if not options["approve"]:
+            if options["enable"] or options["accept_hints"]:
+                raise Abort("--enable and --accept-hints need --approve CODE: review first", REFUSED)
+            return review.lines, {"code": review.code, "versions": [one.data for one in review.versions]}
+        if options["approve"] != review.code:
+            raise Abort(
+                "what waits now is not what was shown with this code, or other sources or tools are named: "
+                "nothing is approved. Review again"
+            )
+        approved = review.approve(
+            enable=options["enable"],
+            accept_hints=options["accept_hints"],
+            actor=governance.of_command(),
+            reason=options["reason"],
+        )
+        words = [f"Approved: {len(tools):,} of {name}: {_some(tools)}." for name, tools in approved.items()]
+        return [*words, *_next_steps(list(approved))], {"approved": approved}
 
     def _approve(self, options: dict[str, Any]) -> _Answer:
         name, tools, actor = options["name"], options["tools"], governance.of_command()
@@ -252,12 +303,14 @@ class Command(HubCommand):
                 f"Not approved because of findings: {', '.join(left)}. Read them, then approve these tools by name."
             )
         words = words or ["Nothing waits for approval."]
-        return [*words, *_next_steps(name)], {"approved": approved, "waiting": left}
+        return [*words, *_next_steps([name])], {"approved": approved, "waiting": left}
 
     def _reconnect(self, options: dict[str, Any]) -> _Answer:
-        name = options["name"]
-        governance.reconnect_source(name, actor=governance.of_command(), reason=options["reason"])
-        return [f"A running hub reconnects to {name} and lists its tools again at once."], {"reconnected": name}
+        def reconnected(name: str) -> _Answer:
+            governance.reconnect_source(name, actor=governance.of_command(), reason=options["reason"])
+            return [f"A running hub reconnects to {name} and lists its tools again at once."], {"reconnected": name}
+
+        return _joined(options, self._each(options["names"], reconnected))
 
     def _remove(self, options: dict[str, Any]) -> _Answer:
         name = options["name"]
@@ -272,23 +325,46 @@ def _enable(name: str, tools: Sequence[str], actor: Actor, reason: str) -> list[
     return governance.set_enabled(list(rows.values_list("name", flat=True)), True, actor=actor, reason=reason)
 
 
-def _next_steps(name: str) -> list[str]:
-    """What agents still lack to call the approved tools of a source."""
-    rows = ToolRecord.objects.present().filter(source__name=name, definition__approved_at__isnull=False)
+def _next_steps(names: Sequence[str]) -> list[str]:
+    """What agents still lack to call the approved tools of these sources."""
     words = []
-    if off := sorted(rows.filter(enabled=False).values_list("name", flat=True)):
-        names = ", ".join(off[:MOST_NAMES]) + (f" and {len(off) - MOST_NAMES:,} more" if len(off) > MOST_NAMES else "")
-        words.append(f"Off: {names}. To switch tools on: toolhub source approve {name} TOOL… --enable.")
-    if not any(name in toolset.packs for toolset in Toolset.objects.all()):
+    for name in names:
+        rows = ToolRecord.objects.present().filter(source__name=name, definition__approved_at__isnull=False)
+        if off := sorted(rows.filter(enabled=False).values_list("name", flat=True)):
+            words.append(f"Off: {_some(off)}. To switch tools on: toolhub source approve {name} TOOL… --enable.")
+    selected = {name for toolset in Toolset.objects.all() for name in toolset.packs}
+    if lacking := [name for name in names if name not in selected]:
+        options = " ".join(f"--source {name}" for name in lacking)
         words.append(
-            f"Agents reach its tools only by a toolset that selects them, and no toolset selects the source {name}. "
-            "Add one in the admin under Toolsets; then give it to agents: toolhub addkey KEY --toolset TOOLSET, or "
+            f"Agents reach tools of sources only by a toolset, and none selects {', '.join(lacking)}: "
+            f"toolhub toolset add TOOLSET {options}. Then give it to agents: toolhub addkey KEY --toolset TOOLSET, or "
             "toolhub runmcp --toolset TOOLSET."
         )
     return words
 
 
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else "")
+
+
+def _joined(options: dict[str, Any], answers: Sequence[_Answer]) -> _Answer:
+    data = [item for _, item in answers]
+    return [line for words, _ in answers for line in words], data[0] if len(options["names"]) == 1 and data else data
+
+
+def _tested(name: str) -> _Answer:
+    found = SourceTest.of(governance.test_source(name, actor=governance.of_command()))
+    return [f"{name}:", *source_lines.of_test(found)], {"source": name, **_as_json(found)}
+
+
 _PATTERN: Final = "its method and path, a pattern for its path or name, such as 'GET /pets*', or tag:NAME"
+
+
+def _add_approval(parser: Any, help: str) -> None:
+    parser.add_argument("--enable", action="store_true", help=help)
+    parser.add_argument(
+        "--accept-hints", action="store_true", help="accept what they claim: read-only, not destructive, idempotent"
+    )
 
 
 def _add_selection(parser: Any) -> None:
@@ -366,109 +442,3 @@ def _source(name: str) -> Source:
 def _as_json(shown: SourceItem | SourceTest | DocumentPreview | AdmissionReport) -> dict[str, Any]:
     data: dict[str, Any] = shown.model_dump(by_alias=True, mode="json")
     return data
-
-
-def _row(source: Source, item: dict[str, Any]) -> tuple[str, ...]:
-    origin = item["error"] or item["location"] or shown_command(source.command)
-    since = item["since"] or ""
-    words = shortened(" ".join(str(origin).split()), 80)
-    return (item["name"], item["kind"], item["state"], str(item["tools"]), since[:16].replace("T", " ") or "-", words)
-
-
-def _shown(detail: SourceDetail) -> list[str]:
-    lines = [f"{detail.name}: {detail.state}", f"type: {detail.kind}"]
-    if detail.location and detail.kind != "openapi":
-        lines.append(f"location: {detail.location}")
-    if (outside := detail.outside) is not None:
-        lines += [f"command: {shown_command(outside.command)}"] if outside.command else []
-        lines += [f"connection: {outside.connection}"] if outside.connection else []
-        lines += [f"server: {outside.server} ({outside.era})"] if outside.server else []
-        lines += _of_document(detail)
-        lines.append(f"tokens of its tools that are on, in lists: about {outside.tokens:,}")
-    if detail.error:
-        lines.append(f"error: {detail.error}" + (f" (since {detail.since})" if detail.since else ""))
-    lines.append(f"tools: {detail.tools}; versions that wait for approval: {detail.waiting}")
-    definitions = Definition.objects.in_bulk([int(version.id) for version in detail.waiting_versions])
-    for version in detail.waiting_versions:
-        lines.append(f"  {version.change}: {version.tool} ({version.original_name})")
-        lines += [f"    ! {finding}" for finding in version.findings]
-        # What an approval lets agents read.
-        if (definition := definitions.get(int(version.id))) is not None:
-            lines += [f"  {line}" for line in _quoted(str(definition.body.get("description") or ""))]
-    if outside is not None and outside.instructions is not None:
-        state = "approved" if outside.instructions.approved else "not approved"
-        lines += [f"instructions, written by others ({state}):", *_quoted(outside.instructions.text)]
-    return lines
-
-
-def _found(found: SourceTest) -> list[str]:
-    lines = [
-        f"{found.server or 'unnamed server'}, protocol {found.era}, after {found.seconds:.1f} s",
-        f"tools: {len(found.tools)} (about {found.tokens:,} tokens in lists), resources: {found.resources}, "
-        f"prompts: {found.prompts}",
-        *(f"  {name}" for name in found.tools),
-    ]
-    lines += [f"described differently at each listing: {', '.join(found.unstable)}"] if found.unstable else []
-    lines += [f"problem: {problem}" for problem in found.problems]
-    lines += [f"! {finding}" for finding in found.findings]
-    lines += [f"client: {finding}" for finding in found.clients[:MOST_NAMES]]
-    if (more := len(found.clients) - MOST_NAMES) > 0:
-        lines.append(f"client: {more:,} more; --json shows all")
-    lines += ["instructions, written by others:", *_quoted(found.instructions)] if found.instructions else []
-    return lines
-
-
-def _of_document(detail: SourceDetail) -> list[str]:
-    document = detail.outside.document if detail.outside is not None else None
-    if document is None:
-        return []
-    chosen = "all" if document.selected is None else f"{len(document.selected):,}"
-    lines = [
-        f"document: {document.title} {document.version}, from {document.url or 'a file'}",
-        f"operations: {document.operations:,} (imported: {chosen}), not supported: {document.unsupported:,}",
-        f"base URL: {detail.location}",
-    ]
-    lines += [f"document, error: {document.error}"] if document.error else []
-    return lines + _needed(document.needs)
-
-
-def _needed(needs: Sequence[ConnectionNeed]) -> list[str]:
-    words = [Need(need.scheme, need.form or "", tuple(need.names)).words for need in needs]
-    return [f"needs a connection: {' or '.join(words)}"] if words else []
-
-
-def _previewed(preview: governance.DocumentPreview) -> list[str]:
-    shown = [operation for operation in preview.operations if operation.is_selected]
-    lines = [
-        f"{preview.title} {preview.version}, {preview.bytes:,} bytes",
-        f"base URL: {preview.servers.proposal or 'give it with --url; the document names '}"
-        + ("" if preview.servers.proposal else ", ".join(preview.servers.choices) or "none"),
-        *_needed(ConnectionNeed.all_of(preview.needs)),
-        f"operations: {len(shown):,} of {len(preview.operations):,} (about {preview.tokens:,} tokens in lists)",
-    ]
-    tag = ""
-    for operation in sorted(shown, key=lambda operation: operation.tag):
-        if operation.tag != tag:
-            tag = operation.tag
-            lines.append(f"{tag}:")
-        lines.append(f"  {operation.key}: {operation.name}, {operation.access}, {operation.tokens:,} tokens")
-        lines += [f"    ! {problem}" for problem in operation.problems]
-    lines += [f"note: {note}" for note in preview.notes]
-    return [*lines, *(f"not supported: {key}: {reason}" for key, reason in preview.unsupported)]
-
-
-def _admission(report: AdmissionReport) -> list[str]:
-    lines = [f"{report.source}: {report.server or 'no server'}"]
-    for check in report.checks:
-        lines.append(f"{_MARKS[check.state]} {check.title}: {check.found}".rstrip(": "))
-        lines += [f"    {detail}" for detail in check.details]
-        lines += [f"    → {check.next_step}"] if check.next_step else []
-    if report.compared_with:
-        lines.append(f"since the last report: {'; '.join(report.changes) or 'no changes'}")
-    return lines
-
-
-def _quoted(text: str) -> list[str]:
-    lines = text.splitlines()
-    rest = ["  (more lines: read them in the admin)"] if len(lines) > MOST_LINES else []
-    return [*(f"  | {line}" for line in lines[:MOST_LINES]), *rest]

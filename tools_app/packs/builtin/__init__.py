@@ -13,7 +13,7 @@ from tools_app.sdk.pack import Pack
 from tools_app.sdk.signatures import Number
 
 pack = Pack(
-    "builtin", version="1.0.0", title="Built in", description="Tools to try the hub with, and to read large answers."
+    "builtin", version="1.1.0", title="Built in", description="Tools to try the hub with, and to read large answers."
 )
 
 # The range of a double: most JSON parsers do not accept larger integers.

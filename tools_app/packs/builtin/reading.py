@@ -40,9 +40,9 @@ async def read_result(
         list[str], Field(max_length=MOST_FIELDS), "Only these members (key or JSON pointer) of objects"
     ] = [],  # noqa: B006 – likewise
 ) -> dict[str, Any]:
-    """Read a part of an answer that was too large, by the id in its outline.
+    """Read part of an answer that was too large, by the id in its outline.
 
-    The next page starts at `nextOffset`; items larger than a page are listed in `larger`, with the pointer to read.
+    The next page starts at `nextOffset`; `larger` has the pointers of items larger than a page.
     """
     conditions = [answers.Condition(one.field, one.op, one.value) for one in where]
     return await ctx.answers.page(id, answers.PageRequest(pointer, offset, limit, conditions, fields))

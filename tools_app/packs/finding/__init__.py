@@ -15,9 +15,10 @@ from tools_app.sdk.errors import ToolNotFoundError
 from tools_app.sdk.examples import Example
 from tools_app.sdk.hints import Hints
 from tools_app.sdk.pack import Pack
+from tools_app.sdk.spec import FIELDS
 from tools_app.sdk.tool import Tool
 
-pack = Pack("finding", version="1.0.0", title="Finding", description="Tools that find others, and call what they find.")
+pack = Pack("finding", version="1.1.0", title="Finding", description="Tools that find others, and call what they find.")
 
 _HARMLESS: Final = Hints(read_only=True, open_world=False)
 _TAGS: Final = ("finding",)
@@ -42,9 +43,9 @@ async def search_tools(
     limit: Annotated[int, Field(ge=1, le=50), "Page size"] = 5,
     offset: Annotated[int, Field(ge=0, le=10_000), "Number to skip"] = 0,
 ) -> dict[str, Any]:
-    """Search this hub's tools; most of them are not in your list. Best matches first, with their parameters.
+    """Search this hub's tools, most of which are not in your list. Best first, with parameters.
 
-    Call them with call_tool (or call_writing_tool, if `effect` is not `reads`). `*` marks required parameters.
+    Call them with call_tool, or call_writing_tool if `effect` is not `reads`. `*`: required.
     """
     return await ctx.tools.found(Wanted(query, category, tuple(tags), limit, offset))
 
@@ -59,7 +60,7 @@ async def search_tools(
 async def describe_tool(
     ctx: Context, name: Annotated[str, Field(min_length=1, max_length=100), "The tool's name"]
 ) -> dict[str, Any]:
-    """Show a tool in full: description, input schema, examples. For complex parameters."""
+    """Show a tool's description, input schema and examples."""
     return await ctx.tools.described(name)
 
 
@@ -70,6 +71,9 @@ class Forwarded(BaseModel):
 
     name: Annotated[str, Field(min_length=1, max_length=100, description="The tool's name, from search_tools")]
     arguments: Annotated[dict[str, Any], Field(description="That tool's arguments")] = {}
+    fields: Annotated[
+        list[str], Field(alias=FIELDS, max_length=32, description="Only these parts of the answer, like /items/*/id")
+    ] = []
 
 
 class _Forwarding(Tool):
@@ -86,7 +90,7 @@ class _Forwarding(Tool):
 
 @pack.add
 class CallTool(_Forwarding):
-    """Call a tool that only reads, found with search_tools. Its arguments are validated as in a direct call."""
+    """Call a tool that only reads, found with search_tools."""
 
     name = "call_tool"
     title = "Call a tool that reads"
@@ -98,9 +102,40 @@ class CallTool(_Forwarding):
 
 @pack.add
 class CallWritingTool(_Forwarding):
-    """Call any tool found with search_tools, also one that changes something."""
+    """Call any tool found with search_tools, also one that writes."""
 
     name = "call_writing_tool"
     title = "Call a tool that writes"
     hints = Hints(read_only=False)
     examples = (Example("Say hi", {"name": "echo", "arguments": {"message": "hi"}}, {"message": "hi"}),)
+
+
+class OneOfMany(BaseModel):
+    """One of several calls."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Annotated[str, Field(min_length=1, max_length=100)]
+    arguments: dict[str, Any] = {}
+
+
+@pack.tool(
+    title="Call many tools",
+    category="finding",
+    tags=_TAGS,
+    hints=Hints(read_only=True),
+    examples=[
+        Example(
+            "Read two things at once",
+            {"calls": [{"name": "echo", "arguments": {"message": text}} for text in ("a", "b")]},
+            {"results": "<array>"},
+        )
+    ],
+)
+async def call_many(
+    ctx: Context, calls: Annotated[list[OneOfMany], Field(min_length=1, max_length=20), "The calls; results in order"]
+) -> dict[str, Any]:
+    """Call up to 20 tools that only read, at once. Each gives a `result` or an `error`; errors stop no other."""
+    if ctx.call_each is None:
+        raise ToolNotFoundError.named(calls[0].name)  # Only a hub can call them.
+    return {"results": await ctx.call_each([(one.name, one.arguments) for one in calls])}

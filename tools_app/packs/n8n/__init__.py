@@ -27,6 +27,25 @@ def explain_refusal(refusal: UpstreamRefusal) -> ToolError | None:
             context=request.context(statusCode=409, errorDetails=", ".join(refusal.reasons) or None),
             next_step="n8n does not delete active workflows: call deactivate_workflow first.",
         )
+    if request.operation == "list versions" and any("query parameter" in reason for reason in refusal.reasons):
+        # n8n 1 takes the last part of the path for a version, which has no parameters.
+        return ApiError(
+            "Failed to list versions: this n8n is too old to list the versions of a workflow over its API",
+            context=request.context(statusCode=refusal.status),
+            next_step="update_workflow can restore a version whose id you know. n8n 2 and later list them.",
+        )
+    if any("license does not allow" in reason for reason in refusal.reasons):
+        return ApiError(
+            f"Failed to {request.operation}: the license of this n8n does not include them",
+            context=request.context(statusCode=refusal.status, errorDetails=", ".join(refusal.reasons)),
+            next_step="Do without them, or ask the owner of this n8n.",
+        )
+    if request.operation in ("list credentials", "list data-tables") and refusal.status in (404, 405):
+        return ApiError(
+            f"Failed to {request.operation}: this n8n is too old to list them over its API",
+            context=request.context(statusCode=refusal.status),
+            next_step="n8n 2 and later list them. A workflow that uses one shows its id: get_workflow with raw: true.",
+        )
     if refusal.status != 404:
         return None
     if request.operation == "stop execution" and refusal.reasons == ("not found",):
@@ -62,7 +81,7 @@ N8N: Final = ConnectionKind(
 
 pack: Final = Pack(
     "n8n",
-    version="1.0.0",
+    version="1.1.0",
     title="n8n",
     description="Workflows and executions of n8n: read, explain, change and run them.",
     connection=N8N,

@@ -9,14 +9,21 @@ from weakref import WeakValueDictionary
 
 from pydantic import Field
 
-from tools_app.packs.n8n import WorkflowId, drafts, pack, previous
+from tools_app.packs.n8n import WorkflowId, drafts, pack, previous, validation
 from tools_app.packs.n8n.drafts import ChangedNodes, Connections, Name, Nodes, Settings
 from tools_app.packs.n8n.refusals import in_its_words
 from tools_app.packs.n8n.runs import as_map
 from tools_app.packs.n8n.summary import quoted
 from tools_app.packs.n8n.workflows import brief, fetch_for_update, fetched, whole
+from tools_app.sdk import heavy
 from tools_app.sdk.context import Context
-from tools_app.sdk.errors import ApiError, InvalidArgumentsError, NotFoundError, Problem, ToolError
+from tools_app.sdk.errors import (
+    ApiError,
+    InvalidArgumentsError,
+    NotFoundError,
+    Problem,
+    ToolError,
+)
 from tools_app.sdk.examples import Example
 from tools_app.sdk.hints import Hints
 from tools_app.sdk.signatures import Says
@@ -163,6 +170,7 @@ async def create_workflow(
 ) -> dict[str, Any]:
     """Create a workflow; activate_workflow makes it active."""
     body, warnings = drafts.created(name, nodes, connections, settings)
+    warnings += await heavy.by_size(body, validation.check, {}, body)
     return await create(ctx, body, [*warnings, *drafts.ignored(active=active, tags=tags, now_active=False)])
 
 
@@ -193,7 +201,7 @@ async def update_workflow(
     name: Annotated[Name | None, "New name"] = None,
     nodes: Annotated[
         ChangedNodes | None,
-        "All nodes to keep or add. Of an existing one, the name or id is enough: omitted fields stay, parameters "
+        "All nodes to keep or add. For an existing one, the name or id is enough: omitted fields stay, parameters "
         "replace all old ones, null removes any other field",
     ] = None,
     connections: Annotated[Connections | None, "All connections"] = None,
@@ -201,12 +209,12 @@ async def update_workflow(
     confirm_removed: Annotated[
         list[str] | None,
         Field(alias="confirmRemoved"),
-        "Names of nodes that may be deleted or lose all parameters",
+        "Nodes that may be deleted or lose all parameters",
     ] = None,
     restore: Annotated[
         str | None,
         Field(min_length=1, max_length=64),
-        "Handle from previousState, to restore it; send it alone",
+        "Handle of previousState, or version of list_workflow_versions, to restore; send it alone",
     ] = None,
     active: Annotated[bool | None, "Ignored: use activate_workflow"] = None,
     tags: Annotated[list[str] | None, "Ignored"] = None,
@@ -223,13 +231,26 @@ async def update_workflow(
         current = await fetch_for_update(ctx, workflow_id)
         warnings = drafts.ignored(active=active, tags=tags, now_active=current.get("active") is True)
         if restore is not None:
-            state = await previous.saved_state(ctx, workflow_id, restore)
+            state = await previous.saved_state(ctx, current, workflow_id, restore)
             return await replace(ctx, current, workflow_id, drafts.restored(state), warnings)
         if all(part is None for part in parts.values()):
             return _answer(current, [*warnings, "There was nothing to change."])
         change = drafts.changed(current, parts)
         drafts.confirm(change, confirm_removed or [])
-        return await replace(ctx, current, workflow_id, change.body, [*change.warnings, *warnings])
+        found = await heavy.by_size(change.body, validation.check, current, change.body)
+        return await replace(ctx, current, workflow_id, change.body, [*change.warnings, *found, *warnings])
+
+
+def _after_deleting(data: dict[str, Any]) -> dict[str, str]:
+    if handle := as_map(data.get("previousState")).get("handle"):
+        return {
+            "message": "n8n cannot restore it. The example reads it for create_workflow, which makes a new one.",
+            "example": f"read_result(id: {quoted(handle)}, pointer: '/workflowBefore')",
+        }
+    return {
+        "message": "It cannot be restored. list_workflows shows the remaining ones.",
+        "example": "list_workflows(limit: 20)",
+    }
 
 
 @pack.tool(
@@ -242,19 +263,22 @@ async def update_workflow(
     ),
     hints=Hints(destructive=True, idempotent=True),
     done="Workflow deleted",
-    guidance=lambda _: {
-        "message": "It cannot be restored. list_workflows shows the remaining ones.",
-        "example": "list_workflows(limit: 20)",
-    },
+    guidance=_after_deleting,
     examples=[Example("Delete a workflow", {"id": "TanEWv6Q7n5v83dy"}, shown_only=True)],
     output_schema={
         "type": "object",
-        "properties": {"id": {"type": "string"}, "_guidance": {"type": "object"}},
+        "properties": {
+            "id": {"type": "string"},
+            "previousState": {"type": "object"},
+            "warnings": {"type": "array", "items": {"type": "string"}},
+            "_guidance": {"type": "object"},
+        },
         "required": ["id"],
     },
 )
 async def delete_workflow(ctx: Context, workflow_id: WorkflowId) -> dict[str, Any]:
     """Delete a workflow for good."""
+    before = await _before_deleting(ctx, workflow_id)
     again = False
     for wait in (*_UNPUBLISHING, None):
         try:
@@ -275,7 +299,19 @@ async def delete_workflow(ctx: Context, workflow_id: WorkflowId) -> dict[str, An
                 raise
         again = True
         await asyncio.sleep(wait)
-    return {"id": workflow_id}
+    warnings = {"warnings": before.warnings} if before.warnings else {}
+    return {"id": workflow_id, **before.answer_part, **warnings}
+
+
+async def _before_deleting(ctx: Context, workflow_id: str) -> previous.Before:
+    """Raises: NotFoundError."""
+    try:
+        current = await ctx.http.get("workflows", workflow_id, operation="delete workflow", resource="Workflow")
+    except ApiError as error:
+        if error.context.get("statusCode") != 403:
+            raise
+        return previous.Before(ctx, workflow_id, {}, not_kept="n8n does not let this connection read it")
+    return await previous.stored(ctx, workflow_id, as_map(current))
 
 
 async def _deletion_state(ctx: Context, workflow_id: str) -> Literal["gone", "off", "on or unknown"]:

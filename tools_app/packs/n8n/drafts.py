@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, WithJsonSchema
 
+from tools_app.packs.n8n import expressions
 from tools_app.packs.n8n.graph import edges, renamed, without
 from tools_app.packs.n8n.originals import Originals, as_shown, with_original_names
 from tools_app.packs.n8n.runs import as_list, as_map
@@ -36,7 +37,7 @@ _COMMON: Final = SETTINGS - {
 }
 
 # Node fields that n8n's API accepts. Its editor stores more, for which the API refuses the whole workflow.
-_TAKEN: Final = frozenset(
+TAKEN: Final = frozenset(
     {
         *("id", "name", "type", "typeVersion", "position", "parameters", "credentials", "webhookId"),
         *("disabled", "notes", "notesInFlow", "executeOnce", "alwaysOutputData", "retryOnFail", "maxTries"),
@@ -198,11 +199,13 @@ def _change_nodes(change: Change, current: Sequence[Any], nodes: Sequence[Mappin
     stay = {id(existing) for existing, _ in pairs}
     change.deleted += [str(node.get("name")) for node in existing_nodes if id(node) not in stay]
     removed = set(change.deleted) - {str(node.get("name")) for node in merged}
+    if new_names and not anew:
+        # Parameters that the caller gave have the new names already.
+        for (_, node), node_body in zip(pairs, merged, strict=True):
+            if "parameters" in node_body and "parameters" not in node:
+                node_body["parameters"] = expressions.renamed(node_body["parameters"], new_names)
     change.body["nodes"] = merged
     change.body["connections"] = renamed(without(change.body["connections"], removed), new_names)
-    if new_names and not anew:
-        pieces = ", ".join(f"{as_shown(old)!r} is now {as_shown(new)!r}" for old, new in new_names.items())
-        change.warnings.append(f"{words(pieces, 500)}: expressions in other nodes still use the old name.")
 
 
 def _paired(
@@ -292,7 +295,7 @@ def _unconnected(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[st
 
 def refused(nodes: Iterable[Any]) -> list[str]:
     """Nodes that n8n's API refuses because its editor stored more fields in them."""
-    fields = ((as_map(node).get("name"), as_map(node).keys() - _TAKEN) for node in nodes)
+    fields = ((as_map(node).get("name"), as_map(node).keys() - TAKEN) for node in nodes)
     return [f"{words(str(name), 100)!r} ({words(', '.join(sorted(keys)), 100)})" for name, keys in fields if keys]
 
 

@@ -84,9 +84,9 @@ async def _data(ctx: Context, execution_id: str, **more: str) -> Mapping[str, An
     output_schema=summary.OUTPUT,
 )
 async def get_execution(ctx: Context, execution_id: ExecutionId) -> dict[str, Any]:
-    """Get execution summary: status, duration, counts, and which nodes ran or failed.
+    """Get a summary of an execution: status, duration, counts, nodes that ran or failed.
 
-    At most 1,000 tokens. Data of a node: get_execution_by_node. Why it failed: explain_execution.
+    For a node's data: get_execution_by_node; why it failed: explain_execution.
     """
     execution = await fetched(ctx, execution_id, in_outline=True)
     return readable(await heavy.by_size(execution, summary.summary, execution))
@@ -111,7 +111,7 @@ async def get_execution_by_node(
     node_name: Annotated[
         str,
         Field(min_length=1, max_length=256, alias="nodeName"),
-        "Node name, from availableNodes of get_execution",
+        "From availableNodes of get_execution",
         Says("Node name is required, with at most 256 characters"),
     ],
     run_index: Annotated[
@@ -121,9 +121,9 @@ async def get_execution_by_node(
     item_limit: Annotated[int, Field(ge=1, le=1000, alias="itemLimit"), "Items per page"] = 100,
     raw: Annotated[bool, "Without truncation"] = False,
 ) -> dict[str, Any]:
-    """Get detailed execution data for a single node: input, output, parameters and error.
+    """Get the data of one node of an execution: input, output, parameters, error.
 
-    Items are paged: see nextItemOffset. Where shownInPart is true, raw: true returns all of it.
+    Paged: see nextItemOffset. If shownInPart is true, raw returns all.
     """
     execution = await fetched(ctx, execution_id)
     node = node_data.find_node(execution, node_name)
@@ -205,9 +205,9 @@ def _node_guidance(execution: Execution, data: Mapping[str, Any], notes: list[st
     output_schema=explanation.OUTPUT,
 )
 async def explain_execution(ctx: Context, execution_id: ExecutionId) -> dict[str, Any]:
-    """Explain why an execution failed: failing node, error, input, nodes without items, what to look at next.
+    """Explain why an execution failed: node, error, input, nodes without items, what to look at.
 
-    At most 1,000 tokens. Also for waiting and canceled executions, and successes with missing results.
+    Also for waiting and canceled ones, and successes without results.
     """
     execution = await fetched(ctx, execution_id, in_outline=True)
     return readable(await heavy.by_size(execution, explanation.explanation, execution))
@@ -268,11 +268,9 @@ def _brief(execution: Any, warning: str) -> dict[str, Any]:
 async def retry_execution(
     ctx: Context,
     execution_id: ExecutionId,
-    load_workflow: Annotated[
-        bool, Field(alias="loadWorkflow"), "Use the current workflow instead of the original one"
-    ] = False,
+    load_workflow: Annotated[bool, Field(alias="loadWorkflow"), "Use the current workflow, not the original"] = False,
 ) -> dict[str, Any]:
-    """Run a failed execution again, from the failed node. Returns when the new one ends or waits."""
+    """Run a failed execution again, from the failed node. Returns when it ends or waits."""
     with in_its_words("retry execution"):
         execution = await ctx.http.get("executions", execution_id, operation="retry execution", resource="Execution")
     # n8n would run it a second time, in parallel.
@@ -291,6 +289,40 @@ async def retry_execution(
             timeout=125,
         )
     return _brief(response.data, response.warning)
+
+
+@pack.tool(
+    title="Delete execution",
+    category="executions",
+    tags=(*_TAGS, "delete"),
+    keywords=("remove a past run, clean up history, purge data of a run", "実行履歴を削除 実行データを消す"),
+    hints=Hints(destructive=True, idempotent=True),
+    done="Execution deleted",
+    guidance=lambda _: {
+        "message": "It cannot be restored. list_executions shows the others.",
+        "example": "list_executions(limit: 20)",
+    },
+    examples=[Example("Delete a past execution", {"id": "1204"}, shown_only=True)],
+    output_schema={
+        "type": "object",
+        "properties": {"id": {"type": "string"}, "_guidance": {"type": "object"}},
+        "required": ["id"],
+    },
+)
+async def delete_execution(ctx: Context, execution_id: ExecutionId) -> dict[str, Any]:
+    """Delete an execution and its data for good."""
+    with in_its_words("delete execution"):
+        execution = await ctx.http.get("executions", execution_id, operation="delete execution", resource="Execution")
+    # n8n would delete the record of one that goes on.
+    if (status := as_map(execution).get("status")) in ("new", "running"):
+        raise ConflictError(
+            f"Execution '{execution_id}' cannot be deleted: it has not ended yet (status: {status})",
+            context={"field": "id"},
+            next_step="Wait until it has ended, or use stop_execution (n8n 2 or later).",
+        )
+    with in_its_words("delete execution"):
+        await ctx.http.delete("executions", execution_id, operation="delete execution", resource="Execution")
+    return {"id": execution_id}
 
 
 @pack.tool(

@@ -275,7 +275,7 @@ def _guidance(execution: Execution, run: Run | None, calls: list[str]) -> dict[s
             "example": f"get_workflow_node(workflowId: {quoted(words(execution.workflow_id, 100))}, {node})",
         }
     return {
-        "message": "Compare the failed node's parameters with its input. update_workflow changes the workflow; "
+        "message": "Compare the failed node's parameters with its input. edit_workflow changes the workflow; "
         "retry_execution with loadWorkflow: true then runs the changed workflow.",
         "example": f"retry_execution(id: {quoted(execution.id)}, loadWorkflow: true)",
     }

@@ -8,12 +8,12 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from tools_app.packs.n8n import WorkflowId, drafts, pack
+from tools_app.packs.n8n import WorkflowId, drafts, pack, validation
 from tools_app.packs.n8n.changes import CHANGED, after_updating, create, replace, turn
 from tools_app.packs.n8n.runs import as_list, as_map
 from tools_app.packs.n8n.summary import quoted
 from tools_app.packs.n8n.workflows import brief, fetch_for_update
-from tools_app.sdk import files
+from tools_app.sdk import files, heavy
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import ValidationError
 from tools_app.sdk.examples import Example
@@ -27,7 +27,7 @@ _TAGS: Final = ("n8n", "workflow", "write", "file")
 FilePath = Annotated[
     str,
     Field(min_length=1, max_length=1000, alias="filePath"),
-    "JSON file of the workflow, in the directory that operators allow",
+    "JSON file, in the directory that operators allow",
     Says("File path is required"),
 ]
 
@@ -48,13 +48,15 @@ FilePath = Annotated[
         "example": f"activate_workflow(id: {quoted(str(data['id']))})",
     },
     examples=[Example("Import a workflow", {"filePath": "invoices.json"}, shown_only=True)],
+    needs_files=True,
     output_schema=CHANGED,
 )
 async def create_workflow_from_file(ctx: Context, file_path: FilePath) -> dict[str, Any]:
-    """Create a workflow from a JSON file exported by n8n. Only for callers on the hub's own machine."""
+    """Create a workflow from a JSON file exported by n8n. For callers on the hub's machine."""
     workflow, ignored_warnings = await _read(ctx, file_path)
     body, warnings = drafts.created(workflow["name"], workflow["nodes"], workflow["connections"], workflow["settings"])
-    return await create(ctx, body, [*warnings, *ignored_warnings])
+    found = await heavy.by_size(body, validation.check, {}, body, imported=True)
+    return await create(ctx, body, [*warnings, *found, *ignored_warnings])
 
 
 @pack.tool(
@@ -69,10 +71,11 @@ async def create_workflow_from_file(ctx: Context, file_path: FilePath) -> dict[s
     examples=[
         Example("Replace it with a file", {"id": "TanEWv6Q7n5v83dy", "filePath": "invoices.json"}, shown_only=True)
     ],
+    needs_files=True,
     output_schema=CHANGED,
 )
 async def replace_workflow_from_file(ctx: Context, workflow_id: WorkflowId, file_path: FilePath) -> dict[str, Any]:
-    """Replace a workflow with a JSON file. Only for callers on the hub's own machine.
+    """Replace a workflow with a JSON file. For callers on the hub's machine.
 
     Credentials, and settings that the file does not mention, stay. The hub keeps the previousState for a while.
     """
@@ -80,7 +83,8 @@ async def replace_workflow_from_file(ctx: Context, workflow_id: WorkflowId, file
     async with turn(ctx, workflow_id):
         current = await fetch_for_update(ctx, workflow_id)
         change = drafts.changed(current, workflow, anew=True)
-        warnings = [*change.warnings, *drafts.losses(change), *ignored_warnings]
+        found = await heavy.by_size(change.body, validation.check, current, change.body, imported=True)
+        warnings = [*change.warnings, *drafts.losses(change), *found, *ignored_warnings]
         return await replace(ctx, current, workflow_id, change.body, warnings)
 
 

@@ -1,4 +1,4 @@
-"""The state of a workflow before an update: stored by the hub, and restored if the update fails."""
+"""The state of a workflow before a change: stored by the hub for a day, and restored if the change fails."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from tools_app.packs.n8n import drafts
 from tools_app.packs.n8n.runs import as_map
 from tools_app.packs.n8n.summary import quoted
-from tools_app.packs.n8n.workflows import fetched
+from tools_app.packs.n8n.workflows import as_object, fetched
 from tools_app.sdk.context import Context, NotKeptError
 from tools_app.sdk.errors import (
     ApiError,
@@ -30,6 +30,9 @@ _HALVES: Final = frozenset({400, 403, 409})
 _UNKNOWN_OUTCOME: Final = (UpstreamUnavailableError, ToolTimeoutError, UpstreamInvalidResponseError)
 _PARTS: Final = ("name", "nodes", "connections", "settings")
 _KEY: Final = "workflowBefore"
+_HOURS: Final = 24
+# Handles are 32 hexadecimal digits, and n8n's versions have hyphens.
+_HYPHEN: Final = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,7 @@ class Before:
         if not _same(now, body):
             error.next_step = "The workflow has been changed since then: get_workflow shows its current state."
             return
-        if await self._put_back(active=active):
+        if await self.put_back(active=active):
             error.next_step = (
                 "n8n had saved the change anyway, and the hub has restored the previous state. Fix the reason that n8n "
                 "gives, and update it again."
@@ -100,7 +103,7 @@ class Before:
             f"current one.{back}"
         )
 
-    async def _put_back(self, *, active: bool) -> bool:
+    async def put_back(self, *, active: bool) -> bool:
         """Restore the workflow. Returns whether n8n then has the previous state."""
         body = drafts.restored(self.state)
         try:
@@ -140,23 +143,48 @@ async def save(ctx: Context, workflow_id: str, current: Mapping[str, Any], body:
     first = _attempts.get(ctx.http)
     if first is not None and _same(current, first.body):
         return Before(ctx, workflow_id, first.state, *first.stored)
+    before = await stored(ctx, workflow_id, current)
+    _attempts[ctx.http] = _Attempt(current, body, (before.handle, before.expires_at, before.not_kept))
+    return before
+
+
+async def stored(ctx: Context, workflow_id: str, current: Mapping[str, Any]) -> Before:
+    """The state of a workflow, stored for its caller if the hub stores answers."""
     state = {part: current.get(part) for part in _PARTS}
     try:
-        saved = await ctx.answers.keep({_KEY: {"id": workflow_id, **state}})
-        stored = (saved.handle, saved.expires_at.isoformat(timespec="seconds"), "")
+        saved = await ctx.answers.keep({_KEY: {"id": workflow_id, **state}}, hours=_HOURS)
     except NotKeptError as error:
-        stored = ("", "", str(error))
-    _attempts[ctx.http] = _Attempt(current, body, stored)
-    return Before(ctx, workflow_id, current, *stored)
+        return Before(ctx, workflow_id, current, not_kept=str(error))
+    return Before(ctx, workflow_id, current, saved.handle, saved.expires_at.isoformat(timespec="seconds"))
 
 
-async def saved_state(ctx: Context, workflow_id: str, handle: str) -> Mapping[str, Any]:
-    """The state that `save` stored under this handle.
+async def undo(ctx: Context, workflow_id: str, state: Mapping[str, Any], error: ToolError) -> None:
+    """Restore the state before a change whose second part failed, and say so in the error."""
+    restored = await Before(ctx, workflow_id, state).put_back(active=state.get("active") is True)
+    outcome = (
+        "The hub has restored the previous state of the workflow."
+        if restored
+        else "Other parts of the edit were saved and could not be undone: get_workflow shows the current state."
+    )
+    error.next_step = f"{error.next_step} {outcome}".lstrip()
+
+
+async def saved_state(ctx: Context, current: Mapping[str, Any], workflow_id: str, handle: str) -> Mapping[str, Any]:
+    """The state that `save` stored under this handle, or that version of n8n's own history.
 
     Raises:
         AnswerNotFoundError: this caller has no such handle, or it has expired.
+        NotFoundError: n8n has no such version.
         InvalidArgumentsError: the handle is not of a state of this workflow.
     """
+    if _HYPHEN in handle:
+        operation = "get version"
+        version = await ctx.http.get(
+            *("workflows", workflow_id, handle), operation=operation, resource="Version", resource_id=handle
+        )
+        version = as_object(version, operation)
+        # n8n's versions have nodes and connections only.
+        return {**current, "nodes": version.get("nodes"), "connections": version.get("connections")}
     value = await ctx.answers.value(handle)
     state = as_map(value.get(_KEY)) if isinstance(value, Mapping) else {}
     if state.get("id") != workflow_id:

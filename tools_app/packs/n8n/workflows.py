@@ -18,7 +18,7 @@ from tools_app.sdk.context import Context
 from tools_app.sdk.errors import ConflictError, NotFoundError, UpstreamInvalidResponseError
 from tools_app.sdk.examples import Example
 from tools_app.sdk.hints import Hints
-from tools_app.sdk.signatures import Says
+from tools_app.sdk.signatures import OrNumber, Says
 
 _READS: Final = Hints(read_only=True)
 _TAGS: Final = ("n8n", "workflow")
@@ -241,10 +241,9 @@ def _reading_guidance(data: dict[str, Any]) -> dict[str, str]:
     output_schema=_SHOWN,
 )
 async def get_workflow(ctx: Context, workflow_id: WorkflowId) -> dict[str, Any]:
-    """Get a workflow: whether it is active, its tags and its size.
+    """Get a workflow: active, tags, size.
 
-    raw adds all nodes with parameters and credential ids, connections and settings, in the form that update_workflow
-    accepts.
+    raw adds nodes with parameters, connections and settings, as update_workflow takes them.
     """
     return whole(await fetched(ctx, workflow_id))
 
@@ -286,11 +285,16 @@ async def get_workflow_node(
     ctx: Context,
     workflow_id: Annotated[Id, Field(alias="workflowId"), "Id of the workflow", Says("Workflow ID is required")],
     node_id: Annotated[
-        str, Field(min_length=1, max_length=256, alias="nodeId"), "Id or name of the node", Says("Node ID is required")
+        str,
+        Field(min_length=1, max_length=256, alias="nodeId"),
+        OrNumber(),
+        "Id or name of the node",
+        Says("Node ID is required"),
     ],
 ) -> dict[str, Any]:
     """Get one node of a workflow with its parameters."""
-    nodes = _nodes(await fetched(ctx, workflow_id))
+    workflow = await fetched(ctx, workflow_id)
+    nodes = _nodes(workflow)
     node = next((node for node in nodes if node.get("id") == node_id), None)
     node = node or next((node for node in nodes if str(node.get("name")) == node_id), None)
     node = node or next((node for node in nodes if as_shown(str(node.get("name"))) == node_id), None)
@@ -301,10 +305,12 @@ async def get_workflow_node(
             context={"operation": "get workflow", "resourceType": "Node", "resourceId": node_id},
             next_step=f"It has: {names}." if names else "It has no nodes.",
         )
-    change = f"nodes: [{{name: {quoted(words(as_shown(str(node.get('name'))), 240))}, parameters: {{…}}}}, …]"
+    shown = quoted(words(as_shown(str(node.get("name"))), 240))
+    operation = f"{{op: 'update_node', node: {shown}, fields: {{'parameters.…': …}}}}"
+    version = f", version: {quoted(str(workflow['versionId']))}" if workflow.get("versionId") else ""
     guidance = {
-        "message": "To change it, send update_workflow this node's changed fields and every other node's name.",
-        "example": f"update_workflow(id: {quoted(workflow_id)}, {change})",
+        "message": "edit_workflow changes it: only the fields to change are sent.",
+        "example": f"edit_workflow(id: {quoted(workflow_id)}{version}, operations: [{operation}])",
     }
     return readable({**node, "_guidance": guidance})
 
@@ -355,7 +361,7 @@ def _only_graph(full: dict[str, Any]) -> dict[str, Any]:
     },
 )
 async def get_workflow_connections(ctx: Context, workflow_id: WorkflowId) -> dict[str, Any]:
-    """Get the graph of a workflow: which nodes lead to each node, and where it leads."""
+    """Get the graph of a workflow: where nodes come from and lead to."""
     workflow = await fetched(ctx, workflow_id)
     answer: dict[str, Any] = {
         "id": str(workflow.get("id", "")),

@@ -43,7 +43,7 @@ REDMINE = ConnectionKind(
 
 pack = Pack(
     "redmine",
-    version="1.0.0",
+    version="1.1.0",
     title="Redmine",
     description="Issues, projects, spent time and users of Redmine.",
     connection=REDMINE,

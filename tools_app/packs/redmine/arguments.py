@@ -95,11 +95,11 @@ class CustomValue(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     id: Name | None = Field(None, description="Id or name.")
-    name: Name | None = Field(None, description="Name, if there is no id.")
+    name: Name | None = Field(None, description="If no id.")
     # The type is described in words, as many agents cannot read a union of types.
     value: Annotated[
         _Value | list[_Value],
-        WithJsonSchema({"description": "Text, or a list of texts for multi-value fields."}),
+        WithJsonSchema({"description": "Text; a list for multi-value fields."}),
     ]
 
     @model_validator(mode="after")
@@ -128,7 +128,7 @@ def _as_text(value: _Value) -> str | None:
 
 CustomValues = Annotated[
     list[CustomValue],
-    Field(max_length=100, description="Custom fields by name or id; list_custom_fields(project_id) has them."),
+    Field(max_length=100, description="By name or id, from list_custom_fields(project_id)."),
 ]
 
 

@@ -48,7 +48,7 @@ _Cleared = Literal[
 @pack.add
 class ListIssues(Tool):
     """List issues, newest first; by default only open ones.
-    Filter by project, status, tracker, priority, people, dates or custom fields (cf_<id>)."""
+    Also filters by custom fields: cf_<id>. Shorter with _fields, like ["/issues/*/id", "/issues/*/subject"]."""
 
     name = "list_issues"
     title = "List issues"
@@ -106,7 +106,7 @@ class ListIssues(Tool):
 async def get_issue(
     ctx: Context, id: Annotated[Id, "Issue number."], include: IssueInclude | None = None
 ) -> dict[str, Any]:
-    """Get an issue with all its fields; include=journals adds comments and history."""
+    """Get an issue; include=journals adds comments and history."""
     issue = await account.one(
         ctx, "issues", id, name="issue", operation="get issue", resource="Issue", include=include or ""
     )
@@ -145,7 +145,7 @@ class Fields(BaseModel):
         None, description="Parent issue."
     )
     custom_fields: CustomValues | None = None
-    is_private: bool | None = Field(None, description="Hide it from users who may not see private issues.")
+    is_private: bool | None = Field(None, description="Private issue.")
     estimated_hours: _Hours | None = Field(None, description="Like 1.5.")
     start_date: Annotated[Day, _or_clear("start_date", _DAY)] | None = Field(None, description="YYYY-MM-DD.")
     due_date: Annotated[Day, _or_clear("due_date", _DAY)] | None = Field(None, description="YYYY-MM-DD.")
@@ -162,7 +162,7 @@ class NewIssue(Fields):
 
 @pack.add
 class CreateIssue(Tool):
-    """Create an issue in a project. Reports values that Redmine ignored."""
+    """Create an issue. Reports what Redmine ignored."""
 
     name = "create_issue"
     title = "Create issue"
@@ -202,8 +202,8 @@ class IssueChanges(Fields):
 
 @pack.add
 class UpdateIssue(Tool):
-    """Change an issue or add a comment (notes). Omitted fields stay unchanged.
-    The result is verified: changes that Redmine ignored (permission, workflow) are reported."""
+    """Change an issue or add a comment (notes). Answers what changed.
+    Reports what Redmine ignored, as for lack of permission."""
 
     name = "update_issue"
     title = "Update issue"
@@ -295,6 +295,6 @@ _NAMED_FIELDS: Final = {
     output_schema=shapes.written(),
 )
 async def delete_issue(ctx: Context, id: Annotated[Id, "Issue number."]) -> dict[str, Any]:
-    """Delete an issue for good, with its subtasks and the time logged on it.
-    Usually it is better to close it (update_issue)."""
+    """Delete an issue for good, with subtasks and logged time.
+    Better close it (update_issue)."""
     return await writing.delete(ctx, ISSUE, id)

@@ -81,7 +81,7 @@ async def list_priorities(ctx: Context) -> dict[str, Any]:
     **_list_options("time_entry_activities", shapes.ENUMERATED),
 )
 async def list_activities(ctx: Context, project_id: _Project | None = None) -> dict[str, Any]:
-    """List the activities of time entries; a project may have its own."""
+    """List activities for time entries; a project may have its own."""
     operation = "list activities"
     if project_id is None:
         path, name = ("enumerations", "time_entry_activities"), "time_entry_activities"
@@ -133,8 +133,8 @@ async def list_versions(ctx: Context, project_id: _Project) -> dict[str, Any]:
 async def list_custom_fields(
     ctx: Context, project_id: Annotated[Name | None, "Only those of issues in this project."] = None
 ) -> dict[str, Any]:
-    """List custom fields with their ids, possible values, and whether issues can be filtered by them.
-    Give project_id to create or change issues there. `complete` is false if any may be missing; `message` says why."""
+    """List custom fields: ids, possible values, and if issues can be filtered by them.
+    For issues of a project give project_id. `complete` is false if some may be missing."""
     if project_id is None:
         field_list = await custom_fields.of_everything(ctx)
     else:
@@ -157,7 +157,7 @@ async def list_custom_fields(
 async def list_project_statuses(
     ctx: Context, project_id: _Project, tracker_id: Annotated[Name, "Id or name, like Bug."]
 ) -> dict[str, Any]:
-    """List the statuses that issues of a tracker can get in a project, based on its latest issue."""
+    """List the statuses that a tracker's issues can get in a project, from its latest issue."""
     project = await lookups.project_key(ctx, project_id)
     tracker = await lookups.id_of(ctx, lookups.TRACKER, tracker_id, "tracker_id")
     operation = "list project statuses"

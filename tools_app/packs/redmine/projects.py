@@ -36,12 +36,10 @@ _Title = Annotated[str, Field(min_length=1, max_length=255, pattern=r"\S", descr
 _Long = Annotated[str, Field(max_length=200_000, description="What it is about.")]
 _Homepage = Annotated[str, Field(max_length=255, description="Website.")]
 _Public = Annotated[bool, Field(description="Visible to non-members.")]
-_Parent = Annotated[Name, Field(description="Parent project: id, identifier or name.")]
+_Parent = Annotated[Name, Field(description="Parent: id, identifier or name.")]
 _Inherits = Annotated[bool, Field(description="Inherit the parent's members.")]
-_Trackers = Annotated[list[Name], Field(max_length=100), Field(description="Ids or names; list_trackers has them.")]
-_Modules = Annotated[
-    list[_Module], Field(max_length=10), Field(description="Modules to enable; all others are disabled.")
-]
+_Trackers = Annotated[list[Name], Field(max_length=100), Field(description="Ids or names, from list_trackers.")]
+_Modules = Annotated[list[_Module], Field(max_length=10), Field(description="Modules to enable; others are disabled.")]
 
 
 def _not_a_number(identifier: str) -> str:
@@ -80,12 +78,12 @@ async def list_projects(
         Literal["active", "closed", "1", "5"],
         OrNumber(),
         Says("status: expected active or closed (1 or 5); Redmine's API never lists archived projects"),
-        "active (1) or closed (5). Redmine's API never lists archived ones.",
+        "1 active, 5 closed; archived ones are never listed.",
     ] = "active",
     limit: Limit = 25,
     offset: Offset = 0,
 ) -> dict[str, Any]:
-    """List the projects that the account of this connection can see."""
+    """List projects that this account can see."""
     number = {"active": "1", "closed": "5"}.get(status, status)
     params = without_none({"include": include, "status": number, "limit": limit, "offset": offset})
     projects, counts = await account.many(ctx, "projects", name="projects", operation="list projects", params=params)
@@ -177,7 +175,7 @@ async def update_project(
     tracker_ids: _Trackers | None = None,
     enabled_module_names: _Modules | None = None,
 ) -> dict[str, Any]:
-    """Change a project, except its identifier. Omitted fields stay unchanged. The result is verified."""
+    """Change a project, except its identifier. Reports what Redmine ignored."""
     payload = without_none(
         {
             "name": name,
@@ -237,7 +235,7 @@ async def unarchive_project(ctx: Context, id: _Project) -> dict[str, Any]:
     output_schema=shapes.written(),
 )
 async def delete_project(ctx: Context, id: _Project) -> dict[str, Any]:
-    """Delete a project for good, with its subprojects, issues, wiki and files. Archiving it can be undone."""
+    """Delete a project for good, with subprojects, issues, wiki and files. Archiving can be undone."""
     return await _then_forget(ctx, await writing.delete(ctx, PROJECT, await lookups.project_key(ctx, id, "id")))
 
 

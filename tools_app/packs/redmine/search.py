@@ -48,7 +48,7 @@ async def search_redmine(
     limit: Limit = 25,
     offset: Offset = 0,
 ) -> dict[str, Any]:
-    """Search issues, wiki pages, news, documents, files and messages by words, latest first."""
+    """Search issues, wiki, news, documents, files and messages, latest first."""
     path: tuple[str, ...] = ("search",)
     if project_id is not None:
         path = ("projects", await lookups.project_key(ctx, project_id), "search")

@@ -31,7 +31,7 @@ _WRITES: Final = (*_TAGS, "write")
 _Project = Annotated[Name, Field(description="Id, identifier or name.")]
 _Entry = Annotated[Id, Field(description="Time entry number.")]
 _Hours = Annotated[float, Field(gt=0, le=1000, description="In hours, like 1.5.")]
-_Activity = Annotated[Name, Field(description="Id or name, like Development; list_activities has them.")]
+_Activity = Annotated[Name, Field(description="Id or name, from list_activities.")]
 _Comments = Annotated[str, Field(max_length=255, description="What was done.")]
 _Spent = Annotated[Day, Field(description="YYYY-MM-DD; default: today.")]
 
@@ -65,7 +65,7 @@ async def list_time_entries(
     limit: Limit = 25,
     offset: Offset = 0,
 ) -> dict[str, Any]:
-    """List spent time, latest first. total_hours is the sum of this page."""
+    """List spent time, latest first. total_hours: sum of this page."""
     project = await lookups.project_key(ctx, project_id) if project_id is not None else None
     # Redmine resolves `me` itself.
     user = user_id if user_id in (None, "me") else await lookups.user_id(ctx, user_id, "user_id", project or "")
@@ -128,10 +128,10 @@ async def create_time_entry(
     activity_id: _Activity | None = None,
     spent_on: _Spent | None = None,
     comments: _Comments | None = None,
-    user_id: Annotated[Name | None, "Whose time: me, id, or the name of a member; default: this account."] = None,
+    user_id: Annotated[Name | None, "Whose time: me, id or member's name; default: own."] = None,
     custom_values: Annotated[CustomValues | None, Field(alias="custom_fields")] = None,
 ) -> dict[str, Any]:
-    """Log time on an issue or on a project: give exactly one of issue_id and project_id."""
+    """Log time on either an issue or a project."""
     if (issue_id is None) is (project_id is None):
         message = "Give exactly one of issue_id and project_id"
         raise InvalidArgumentsError(problems=[Problem("", message, "issue_id or project_id")])
@@ -172,7 +172,7 @@ async def update_time_entry(
     comments: _Comments | None = None,
     custom_values: Annotated[CustomValues | None, Field(alias="custom_fields")] = None,
 ) -> dict[str, Any]:
-    """Change a time entry. Omitted fields stay unchanged. The result is verified."""
+    """Change a time entry. Reports what Redmine ignored."""
     place: int | str = ""
     if activity_id is not None and not is_id(activity_id):
         place = await (_project_of_issue(ctx, issue_id) if issue_id is not None else _project_of_entry(ctx, id))

@@ -115,6 +115,7 @@ async def show_user(
             shown_only=True,
         )
     ],
+    needs_option=USER_ADMINISTRATION.name,
     output_schema=shapes.written("user"),
 )
 async def create_user(
@@ -130,7 +131,7 @@ async def create_user(
     generate_password: Annotated[bool, "Let Redmine generate a password."] = False,
     send_information: Annotated[bool, "Email login and password to the user."] = False,
 ) -> dict[str, Any]:
-    """Create a user. Requires user administration to be enabled for this connection."""
+    """Create a user."""
     _check_allowed(ctx)
     payload = without_none(
         {
@@ -160,6 +161,7 @@ async def create_user(
     # Not idempotent: each call may generate a new password and send an email.
     hints=Hints(destructive=True),
     examples=[Example("A new name", {"id": 5, "lastname": "Lee-Park"}, shown_only=True)],
+    needs_option=USER_ADMINISTRATION.name,
     output_schema=shapes.written("user"),
 )
 async def update_user(
@@ -177,7 +179,7 @@ async def update_user(
     send_information: Annotated[bool, "Email login and password to the user."] = False,
     admin: Annotated[bool | None, "Whether the user is an administrator."] = None,
 ) -> dict[str, Any]:
-    """Change a user. Requires user administration to be enabled for this connection. The result is verified."""
+    """Change a user. Reports what Redmine ignored."""
     _check_allowed(ctx)
     payload = without_none(
         {
@@ -206,10 +208,11 @@ async def update_user(
     keywords=("remove a login, somebody left, remove an account", "アカウントを消す 退職者 退社"),
     hints=Hints(destructive=True, idempotent=True),
     examples=[Example("Delete for good", {"id": 5}, shown_only=True)],
+    needs_option=USER_ADMINISTRATION.name,
     output_schema=shapes.written(),
 )
 async def delete_user(ctx: Context, id: _User) -> dict[str, Any]:
-    """Delete a user for good. Requires user administration to be enabled for this connection."""
+    """Delete a user for good."""
     _check_allowed(ctx)
     return await writing.delete(ctx, USER, id)
 

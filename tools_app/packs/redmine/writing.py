@@ -25,6 +25,13 @@ _UNSEEN: Final = frozenset(
         "mail_notification",
     }
 )
+# Parameters that objects have under another name.
+_NAMES: Final = {
+    "parent_issue_id": "parent",
+    "watcher_user_ids": "watchers",
+    "tracker_ids": "trackers",
+    "enabled_module_names": "enabled_modules",
+}
 _CLOSE: Final = 0.01
 # The new comment is searched among this number of latest comments.
 _LATEST: Final = 5
@@ -165,7 +172,22 @@ async def _read_back(
     changed_part = [f"Redmine also changed or dropped {', '.join(side_effects)}"] if side_effects else []
     but = " and ".join([*ignored_part, *changed_part])
     message = f"{label} was {verb}, but {but}." if but else f"{label} was successfully {verb}."
-    return done(message, warnings=warnings, partly=bool(but), **{noun.name: noun.shown(_without(thing, extra))})
+    is_brief = verb == "updated" and noun.name == "issue"
+    result = _changed(thing, payload) if is_brief else _without(thing, extra)
+    return done(message, warnings=warnings, partly=bool(but), **{noun.name: noun.shown(result)})
+
+
+def _changed(thing: Mapping[str, Any], payload: Mapping[str, Any]) -> dict[str, Any]:
+    """What was asked for of an issue, as it is now: all of it can be long, and get_issue has it.
+
+    Without the description, which was compared, and which the caller has.
+    """
+    names = {"id", "status", "updated_on", *map(_name_of, payload)} - {"description", "watchers"}
+    changed = {name: value for name, value in thing.items() if name in names}
+    if "custom_fields" in changed:
+        sent = {str(value["id"]) for value in payload["custom_fields"]}
+        changed["custom_fields"] = [one for one in parts_of(thing, "custom_fields") if str(one.get("id")) in sent]
+    return changed
 
 
 def _without(thing: Mapping[str, Any], extra: Sequence[str]) -> dict[str, Any]:
@@ -250,13 +272,11 @@ def _all_of(current: Any, name: str) -> set[Any]:
 
 def _current(field: str, thing: Mapping[str, Any]) -> Any:
     """The current value for a parameter, which may have another name."""
-    names = {
-        "parent_issue_id": "parent",
-        "watcher_user_ids": "watchers",
-        "tracker_ids": "trackers",
-        "enabled_module_names": "enabled_modules",
-    }
-    return thing.get(names.get(field, field.removesuffix("_id")))
+    return thing.get(_name_of(field))
+
+
+def _name_of(field: str) -> str:
+    return _NAMES.get(field, field.removesuffix("_id"))
 
 
 def _same(current: Any, requested: Any) -> bool:

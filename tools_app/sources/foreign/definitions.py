@@ -216,15 +216,16 @@ def _fault(item: Mapping[str, Any]) -> str:
         value, depth = pending.pop()
         # Punctuation is not counted exactly.
         characters += 2
-        if isinstance(value, Mapping):
+        # Most are texts.
+        if isinstance(value, str):
+            characters += len(value)
+            if _UNSTORABLE.search(value):
+                return "it has characters that cannot be stored"
+        elif isinstance(value, Mapping):
             pending += [(one, depth + 1) for one in value.values()]
             pending += [(name, depth) for name in value]
         elif isinstance(value, list):
             pending += [(one, depth + 1) for one in value]
-        elif isinstance(value, str):
-            characters += len(value)
-            if _UNSTORABLE.search(value):
-                return "it has characters that cannot be stored"
         elif isinstance(value, float) and not math.isfinite(value):
             return "it has a number that is not finite"
         if depth > MAX_NESTING + 1:

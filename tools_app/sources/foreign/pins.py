@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tools_app.sdk.schemas import Schema, parts_of
+from tools_app.sdk.schemas import Schema, with_parts
 from tools_app.sdk.spec import canonical
 
 # Everything that says what it is or does, for tools, prompts and resources. Not pinned are a resource's size and time
@@ -43,21 +42,17 @@ def pin_of(kind: str, wire: Mapping[str, Any], *, defaults: bool) -> str:
 
 def unordered(schema: Schema, *, defaults: bool = True) -> Schema:
     """A copy in which the order of sets is fixed; without defaults if they do not count."""
-    copied = copy.deepcopy(schema)
-    for part in parts_of(copied):
-        body = part.body
-        for keyword in _SETS:
-            if isinstance(values := body.get(keyword), list):
-                body[keyword] = sorted(values, key=_text)
-        if isinstance(dependent := body.get("dependentRequired"), dict):
-            body["dependentRequired"] = {
-                name: sorted(names, key=_text) if isinstance(names, list) else names
-                for name, names in dependent.items()
-            }
-        if not defaults:
-            body.pop("default", None)
-    return copied
+    ordered = with_parts(schema, lambda part: unordered(part, defaults=defaults))
+    for keyword in _SETS:
+        if isinstance(values := ordered.get(keyword), list):
+            ordered[keyword] = sorted(values, key=_text)
+    if isinstance(dependent := ordered.get("dependentRequired"), dict):
+        ordered["dependentRequired"] = {
+            name: sorted(names, key=_text) if isinstance(names, list) else names for name, names in dependent.items()
+        }
+    if not defaults:
+        ordered.pop("default", None)
+    return ordered
 
 
-def _text(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
+_text: Final = json.JSONEncoder(sort_keys=True).encode

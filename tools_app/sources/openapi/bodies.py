@@ -28,7 +28,13 @@ FILE: Final[Schema] = {
 _ENCODINGS: Final = ("json", "form", "multipart", "text", "binary")
 _JSON_FIRST: Final = ("application/json", "application/merge-patch+json")
 _TEXT: Final = ("xml", "yaml", "csv", "graphql", "javascript", "ndjson", "jsonl", "x-ndjson", "sparql", "sql")
-_WILDCARDS: Final = {"json": "application/json", "text": "text/plain", "binary": "application/octet-stream"}
+_FORM_DATA: Final = "multipart/form-data"
+_WILDCARDS: Final = {
+    "json": "application/json",
+    "multipart": _FORM_DATA,
+    "text": "text/plain",
+    "binary": "application/octet-stream",
+}
 _ENCODED: Final = {"contentType": str, "style": str, "explode": bool, "allowReserved": bool}
 _MOST_NAME: Final = 100
 _MOST_LEVELS: Final = 10
@@ -55,16 +61,32 @@ def is_json(media_type: str) -> bool:
     return base in ("application/json", "text/json", "application/*", "*/*") or base.endswith(("+json", "/json"))
 
 
+def names_json(media_type: str) -> bool:
+    """Whether it is JSON and nothing else."""
+    return "*" not in media_type and is_json(media_type)
+
+
 def chosen(content: object) -> Content | None:
     """The media type that is sent, of those that the service accepts. None: there is none."""
-    offers = [
-        _offer(name, media) for name, media in (content.items() if isinstance(content, dict) else ()) if _is_type(name)
-    ]
+    media = content.items() if isinstance(content, dict) else ()
+    offers = [_offer(name, about) for name, about in media if _is_type(name) and not _is_other_multipart(name)]
     if not offers:
         return None
     best = min(offers, key=_rank)
     best.others = tuple(offer.media_type for offer in offers if offer is not best)
     return best
+
+
+def other_multiparts(content: object) -> list[str]:
+    """The media types of a body that cannot be sent: their parts have no names, or refer to each other."""
+    return (
+        [name for name in content if _is_type(name) and _is_other_multipart(name)] if isinstance(content, dict) else []
+    )
+
+
+def _is_other_multipart(media_type: str) -> bool:
+    base = base_of(media_type)
+    return base.startswith("multipart/") and base not in (_FORM_DATA, "multipart/*")
 
 
 def _is_type(name: object) -> bool:
@@ -89,7 +111,7 @@ def _encoding(media_type: str, schema: object) -> str:
     base = base_of(media_type)
     if base == "application/x-www-form-urlencoded":
         return "form"
-    if base.startswith("multipart/"):
+    if base.startswith("multipart/"):  # Others are no offers.
         return "multipart"
     is_file = isinstance(schema, dict) and _is_binary(schema)
     if is_json(base):

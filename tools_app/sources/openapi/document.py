@@ -46,6 +46,8 @@ class Found:
     claims: Mapping[str, bool]
     # What an operator has to know before importing it.
     problems: tuple[str, ...] = ()
+    # What is declared for its successful answers, as JSON text; empty unless it was asked for.
+    answers: str = ""
 
     @property
     def tool(self) -> dict[str, Any]:

@@ -50,6 +50,9 @@ _HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}")
 _ACCEPTED: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _OTHERS: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _SUCCESS: Final = re.compile(r"2[0-9][0-9]|2XX", re.IGNORECASE)
+_DEFAULT: Final = "default"
+# Bytes of all schemas of its answers together.
+_MOST_ANSWERS: Final = 32 * 1024
 _WORDS: Final = re.compile(r"[^A-Za-z0-9]+")
 _LOWER_UPPER: Final = re.compile(r"([a-z0-9])([A-Z])")
 _UPPER_WORD: Final = re.compile(r"([A-Z]+)([A-Z][a-z])")
@@ -66,6 +69,8 @@ class Context:
     root: dict[str, Any]
     version: str
     schemes: Mapping[str, Scheme]
+    # Whether what is declared for answers is wanted.
+    answers: bool = False
 
 
 @dataclass
@@ -86,6 +91,8 @@ class Reading:
     described: list[tuple[Schema, Mapping[str, Any]]] = field(default_factory=list)
     properties: dict[str, Schema] = field(default_factory=dict)
     required: list[str] = field(default_factory=list)
+    # Media type of an answer, by identity → its schema, and whether that is the whole.
+    outputs: dict[int, tuple[Schema | None, bool]] = field(default_factory=dict)
 
     def found(self) -> Found:
         """The operation as a tool.
@@ -141,6 +148,7 @@ class Reading:
             tokens=tokens,
             claims=claims,
             problems=tuple(self.problems)[:_MOST_PROBLEMS],
+            answers=written(self._declared_answers()) if self.context.answers else "",
         )
 
     def _name(self) -> str:
@@ -299,6 +307,10 @@ class Reading:
         if not isinstance(about, dict):
             raise UnsupportedError("its body is not an object")
         content = bodies.chosen(about.get("content"))
+        if multiparts := shortened(", ".join(bodies.other_multiparts(about.get("content"))), 150):
+            if content is None and about.get("required") is True:
+                raise UnsupportedError(f"its body is {multiparts}; of multipart, only form-data is supported")
+            self.problems[f"Its body is not sent as {multiparts}: of multipart, only form-data is supported."] = None
         if content is None and about.get("required") is True:
             raise UnsupportedError("its body is required and has no media type")
         if content is not None and content.others:
@@ -320,38 +332,66 @@ class Reading:
 
     def _answers(self) -> tuple[tuple[str, ...], tuple[str, ...], Schema | None]:
         """Media types and status codes of success, and the schema of the answer if it is small."""
-        responses = self.operation.get("responses")
-        declared = {
-            code.upper() if code != "default" else code: response
-            for code, response in (responses.items() if isinstance(responses, dict) else ())
-            if isinstance(code, str)
-        }
-        codes = sorted(code for code in declared if _SUCCESS.fullmatch(code)) or ["default"] * ("default" in declared)
+        declared = self._responses()
+        codes = sorted(code for code in declared if code != _DEFAULT) or list(declared)
         accepts: dict[str, None] = {}
         output: Schema | None = None
         for code in codes:
-            try:
-                response = resolved(self.context.root, declared[code])
-            except UnresolvedError:
-                continue
-            content = response.get("content") if isinstance(response, dict) else None
-            for media_type, media in content.items() if isinstance(content, dict) else ():
-                if isinstance(media_type, str) and len(accepts) < _MOST_PROBLEMS and texts.is_header(media_type):
+            for media_type, media in self._media(declared[code]).items():
+                if len(accepts) < _MOST_PROBLEMS and texts.is_header(media_type):
                     accepts[media_type.strip()] = None
-                if output is None and isinstance(media_type, str) and bodies.is_json(media_type):
-                    output = self._output(media)
+                if output is None and bodies.is_json(media_type):
+                    output, is_whole = self._output(media)
+                    output = output if is_whole else None
         return tuple(accepts), tuple(codes), output
 
-    def _output(self, media: object) -> Schema | None:
+    def _responses(self) -> dict[str, Any]:
+        """The declared responses that are no errors, by status: `200`, `2XX`, `default`."""
+        responses = self.operation.get("responses")
+        return {
+            code if code == _DEFAULT else code.upper(): response
+            for code, response in (responses.items() if isinstance(responses, dict) else ())
+            if isinstance(code, str) and (code == _DEFAULT or _SUCCESS.fullmatch(code))
+        }
+
+    def _media(self, response: object) -> dict[str, Any]:
+        """The media types of a response; none if it cannot be read."""
+        try:
+            about = resolved(self.context.root, response)
+        except UnresolvedError:
+            return {}
+        content = about.get("content") if isinstance(about, dict) else None
+        return {name: content[name] for name in content if isinstance(name, str)} if isinstance(content, dict) else {}
+
+    def _output(self, media: object) -> tuple[Schema | None, bool]:
+        """The schema of an answer, and whether it is the whole."""
         schema = media.get("schema") if isinstance(media, dict) else None
         if not isinstance(schema, dict):
-            return None
-        schemas = Conversion(self.context.root, version=self.context.version, answers=True, budget=MOST_OUTPUT)
-        target = schemas.add(schema)
-        schemas.finish()
-        if schemas.definitions:
-            target = {**target, "$defs": schemas.definitions}
-        return None if schemas.is_cut or size_of(target) > MOST_OUTPUT else target
+            return None, False
+        if id(media) not in self.outputs:
+            schemas = Conversion(self.context.root, version=self.context.version, answers=True, budget=MOST_OUTPUT)
+            target = schemas.add(schema)
+            schemas.finish()
+            if schemas.definitions:
+                target = {**target, "$defs": schemas.definitions}
+            self.outputs[id(media)] = target, not schemas.is_cut and size_of(target) <= MOST_OUTPUT
+        return self.outputs[id(media)]
+
+    def _declared_answers(self) -> dict[str, Any]:
+        """By status: its schema, and whether nothing but JSON is declared. What would be too large has no schema."""
+        answers: dict[str, Any] = {}
+        characters = 0
+        for code, response in self._responses().items():
+            content = self._media(response)
+            about: dict[str, Any] = {}
+            answers[code] = about
+            if content and all(map(bodies.names_json, content)):
+                about["json"] = True
+            schema, _ = self._output(next((content[name] for name in content if bodies.is_json(name)), None))
+            characters += size_of(schema) if schema else 0
+            if schema and characters <= _MOST_ANSWERS:
+                about["schema"] = schema
+        return answers
 
     # ---- what an operator has to know
 

@@ -34,13 +34,14 @@ _PROGRAM: Final = (
 _SIMPLER: Final = "Reduce the document to the operations that you need, or split it."
 
 
-def records(text: bytes, media_type: str, selected: Collection[str] | None) -> Iterator[dict[str, Any]]:
+def records(text: bytes, media_type: str, selected: Collection[str] | None, answers: bool) -> Iterator[dict[str, Any]]:
     """The records that `reading.records` makes of a document.
 
     Raises:
         DocumentError: nothing of it can be read, or not within the limits.
     """
-    order = written({"media_type": media_type, "selected": None if selected is None else list(selected)}).encode()
+    keys = None if selected is None else list(selected)
+    order = written({"media_type": media_type, "selected": keys, "answers": answers}).encode()
     # Where this code is, and the one dependency that it needs.
     places = [str(Path(__file__).parents[3]), str(Path(yaml.__file__).parents[1])]
     try:
@@ -82,7 +83,7 @@ def main() -> None:
     order = json.loads(sys.stdin.buffer.readline())
     out = sys.stdout.buffer
     try:
-        for record in reading.records(sys.stdin.buffer.read(), order["media_type"], order["selected"]):
+        for record in reading.records(sys.stdin.buffer.read(), **order):
             out.write(written(record).encode() + b"\n")
         out.write(b'{"end":true}\n')
     except DocumentError as error:

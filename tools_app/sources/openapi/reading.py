@@ -29,8 +29,11 @@ _TYPE: Final = ("apiKey", "http", "oauth2", "openIdConnect", "mutualTLS")
 Record = dict[str, Any]
 
 
-def read(text: bytes, *, media_type: str = "", selected: Collection[str] | None = None) -> Document:
+def read(
+    text: bytes, *, media_type: str = "", selected: Collection[str] | None = None, answers: bool = False
+) -> Document:
     """What a document describes. `selected`: the keys of the operations whose definitions are made; None: all.
+    `answers`: also what is declared for their answers.
 
     It can take 30 seconds, and is for threads.
 
@@ -41,11 +44,11 @@ def read(text: bytes, *, media_type: str = "", selected: Collection[str] | None 
         raise DocumentError(f"The document is larger than {MOST_BYTES // 1024**2} MiB", SMALLER)
     # An anchor of YAML begins with &: with aliases, a small document has many values.
     if len(text) <= SMALL and b"&" not in text:
-        return _assembled(records(text, media_type, selected))
-    return _assembled(process.records(text, media_type, selected))
+        return _assembled(records(text, media_type, selected, answers))
+    return _assembled(process.records(text, media_type, selected, answers))
 
 
-def records(text: bytes, media_type: str, selected: Collection[str] | None) -> Iterator[Record]:
+def records(text: bytes, media_type: str, selected: Collection[str] | None, answers: bool) -> Iterator[Record]:
     """The same as JSON objects: the document first, then its operations one by one.
 
     Raises:
@@ -55,7 +58,8 @@ def records(text: bytes, media_type: str, selected: Collection[str] | None) -> I
     version = _version(root)
     schemes = _schemes(root)
     yield {"document": _about(root, version, schemes)}
-    context = Context(root, version, {name: (one["kind"], one["name"], one["place"]) for name, one in schemes.items()})
+    named = {name: (one["kind"], one["name"], one["place"]) for name, one in schemes.items()}
+    context = Context(root, version, named, answers)
     chosen = None if selected is None else frozenset(selected)
     number = characters = 0
     for path, method, item, operation in _operations(root):
@@ -68,7 +72,7 @@ def records(text: bytes, media_type: str, selected: Collection[str] | None) -> I
             continue
         try:
             found = _found(context, key, path, method, item, operation)
-            characters += len(found.definition)
+            characters += len(found.definition) + len(found.answers)
             if characters > MOST_CHARACTERS:
                 raise UnsupportedError("the definitions before it are too large together; select fewer operations")
         except UnsupportedError as error:
@@ -77,7 +81,7 @@ def records(text: bytes, media_type: str, selected: Collection[str] | None) -> I
             yield {"found": {name: getattr(found, name) for name in _FIELDS}}
 
 
-_FIELDS: Final = ("key", "method", "path", "tag", "summary", "definition", "tokens", "claims", "problems")
+_FIELDS: Final = ("key", "method", "path", "tag", "summary", "definition", "tokens", "claims", "problems", "answers")
 
 
 def _assembled(parts: Iterable[Record]) -> Document:
@@ -181,9 +185,8 @@ def _about(root: dict[str, Any], version: str, schemes: Mapping[str, Record]) ->
     info = info if isinstance(info, dict) else {}
     servers = root.get("servers")
     notes = []
-    for name, what in (("webhooks", "webhooks, which this hub does not receive"),):
-        if isinstance(root.get(name), dict) and root[name]:
-            notes.append(f"The document has {len(root[name]):,} {what}.")
+    if isinstance(webhooks := root.get("webhooks"), dict) and webhooks:
+        notes.append(f"The document has {len(webhooks):,} webhooks, which this hub does not receive.")
     if not isinstance(root.get("paths"), dict):
         notes.append("The document has no paths, and so no operations.")
     if not version.startswith(("3.0", "3.1")):

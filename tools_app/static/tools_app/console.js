@@ -26,6 +26,8 @@
     if (button) body.set(button.name, button.value);
     running = new AbortController();
     lock(true);
+    // What is typed meanwhile would be lost: the answer replaces the form. The arguments of a run may still be read.
+    form.inert = Boolean(button && /^(add|remove|skeleton|json|fields)/.test(button.value));
     say(words.running, { cancels: true });
     const began = performance.now();
     const clock = setInterval(() => {
@@ -44,12 +46,14 @@
       if (!shown) throw new Error("not the console");
       root().replaceWith(document.adoptNode(shown));
       dress();
-      const next = find("[aria-invalid=true]") ?? find("#outcome-title") ?? find("textarea, input:not([type=hidden])");
+      const changed = find("[data-focus]");
+      const next = changed?.querySelector("input:not([type=hidden]), textarea, select, button") ?? find("[aria-invalid=true]") ?? find("#outcome-title") ?? find("textarea, input:not([type=hidden])");
       next?.focus();
       // The error of a field is above it, and would be out of view.
       next?.closest(".hub-console-field")?.scrollIntoView({ block: "nearest" });
     } catch (error) {
       lock(false);
+      form.inert = false;
       say(error.name === "AbortError" ? words.cancelled : words.failed, { calls: true });
     } finally {
       clearInterval(clock);

@@ -1,16 +1,18 @@
-/* A button that copies a text of the page. Where the browser does not allow it, the text is selected instead. */
+/* Buttons that copy a text of the page. Where the browser does not allow it, the text is selected instead. */
 "use strict";
-for (const button of document.querySelectorAll("button[data-copies]")) {
-  const source = document.getElementById(button.dataset.copies);
-  const note = document.getElementById("copied");
-  button.hidden = false;
-  button.addEventListener("click", async () => {
+{
+  for (const button of document.querySelectorAll("button[data-copies]")) button.hidden = false;
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("button[data-copies]");
+    if (!button) return;
+    const source = document.getElementById(button.dataset.copies);
+    const note = button.nextElementSibling;
     try {
       await navigator.clipboard.writeText(source.textContent);
-      note.textContent = "Copied.";
+      note.textContent = button.dataset.copied;
     } catch {
       getSelection().selectAllChildren(source);
-      note.textContent = "Selected: press Ctrl+C or ⌘C to copy.";
+      note.textContent = button.dataset.selected;
     }
   });
 }

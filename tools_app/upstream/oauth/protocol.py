@@ -21,6 +21,7 @@ log = logging.getLogger("tools_app.upstream.oauth")
 
 MOST_TOKEN: Final = 16 * 1024
 MOST_SCOPES: Final = 2_000
+MOST_TEXT: Final = 1_000
 MOST_LIFETIME: Final = 10 * 365 * 24 * 3600
 INVALID_GRANT: Final = "invalid_grant"
 # The server does not know the client, or not any more.
@@ -215,8 +216,11 @@ def text_of(document: Mapping[str, Any], name: str, most: int) -> str:
 
 
 def texts_of(document: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """The texts of a list, under the same conditions."""
     values = document.get(name)
-    return tuple(one for one in values[:100] if isinstance(one, str)) if isinstance(values, list) else ()
+    if not isinstance(values, list):
+        return ()
+    return tuple(one for one in values[:100] if isinstance(one, str) and len(one) <= MOST_TEXT and one.isprintable())
 
 
 def place(url: str) -> str:

@@ -13,7 +13,7 @@ import secrets as random
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.db import DatabaseError
@@ -112,7 +112,10 @@ def _obtain(account: Account, origin: Origin, refused: int) -> Token:
         if row.needs_sign_in:
             raise NoTokenError(row.error or SIGN_IN, needs_sign_in=True)
         if cannot_renew:
-            raise NoTokenError(_without_refresh(row, tokens), needs_sign_in=True)
+            reason = _without_refresh(row, tokens)
+            if row.expires_at is not None and row.expires_at <= now:
+                _require_sign_in(row, reason)
+            raise NoTokenError(reason, needs_sign_in=True)
         if row.retry_at is not None and has_pause:
             wait = (row.retry_at - now).total_seconds()
             raise NoTokenError(f"its token could not be renewed: {row.error}", retry_after=max(1.0, wait))
@@ -123,6 +126,12 @@ def _obtain(account: Account, origin: Origin, refused: int) -> Token:
         else:
             time.sleep(POLL_SECONDS)
         row = _row(account)
+
+
+def last_until(connection: Connection) -> datetime | None:
+    """When the token of all callers ends for good, as its server issued none to renew it; None: it can be renewed."""
+    row = connection.tokens.filter(caller="").first()
+    return row.expires_at if row is not None and not Tokens.of(row).refresh else None
 
 
 def _without_refresh(row: UpstreamToken, tokens: Tokens) -> str:
@@ -143,7 +152,7 @@ def _row(account: Account) -> UpstreamToken:
         raise NoTokenError("its connection has been changed meanwhile", retry_after=1)
     if row is None:
         raise NoTokenError(
-            "no person has signed in yet" if not account.user else "there is no sign-in of this caller yet",
+            "no person has signed in yet" if not account.user else f"there is no sign-in of {account.user} yet",
             needs_sign_in=True,
         )
     return row
@@ -300,6 +309,13 @@ def _record_failure(
     rows = UpstreamToken.objects.filter(pk=row.pk, version=row.version, refreshing_by=claim)
     if rows.update(**values) and is_final:
         note_sign_in(row, str(values["error"]))
+
+
+def _require_sign_in(row: UpstreamToken, reason: str) -> None:
+    """A token has ended that nothing renews."""
+    rows = UpstreamToken.objects.filter(pk=row.pk, version=row.version, needs_sign_in=False)
+    if rows.update(needs_sign_in=True, error=reason):
+        note_sign_in(row, reason)
 
 
 def note_sign_in(row: UpstreamToken, reason: str) -> None:

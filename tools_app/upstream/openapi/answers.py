@@ -28,6 +28,7 @@ from tools_app.sdk.resource import OWN_SCHEME
 from tools_app.sdk.runner import Returned
 from tools_app.sdk.spec import ToolSpec
 from tools_app.upstream import results
+from tools_app.upstream.openapi.findings import NO_JSON
 from tools_app.upstream.openapi.payloads import BYTES
 from tools_app.upstream.openapi.styles import is_json
 
@@ -59,6 +60,8 @@ class Reader:
         self._origin, self._spec, self._operation, self._has_account = origin, spec, operation, has_account
         self._writes = operation.method.upper() not in SAFE
         self._context = {"operation": f"call {spec.name}"}
+        # The answer, if it is JSON and says so.
+        self.json: Any = NO_JSON
 
     # ---- success
 
@@ -113,6 +116,7 @@ class Reader:
             if is_certain:
                 raise
             return await self._of_text(body, kind)
+        self.json = value if is_certain else NO_JSON
         self._check(body[: results.MOST_MATCHED * 4].decode("utf-8", "replace"))
         return Returned(value)
 

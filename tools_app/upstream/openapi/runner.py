@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -11,8 +11,7 @@ from urllib.parse import quote
 from tools_app.base import database
 from tools_app.catalog import connections
 from tools_app.http.responses import Response, UpstreamRefusal, UpstreamRequest
-from tools_app.http.secrecy import Secrets
-from tools_app.sdk.accounts import Account, Credentials, is_sendable
+from tools_app.sdk.accounts import Account, Credentials
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import ConfigurationError, InvalidArgumentsError, Problem, ToolError, shortened
 from tools_app.sdk.operation import Operation, Parameter
@@ -21,12 +20,14 @@ from tools_app.sdk.runner import InThread, Returned
 from tools_app.sdk.spec import ToolSpec
 from tools_app.sources.foreign import original_arguments
 from tools_app.upstream import results
-from tools_app.upstream.oauth.token import NoTokenError, Token
-from tools_app.upstream.openapi import payloads, styles
+from tools_app.upstream.oauth.token import NoTokenError
+from tools_app.upstream.openapi import findings, payloads, styles
 from tools_app.upstream.openapi.answers import SAFE, Reader
+from tools_app.upstream.openapi.findings import Answer
 from tools_app.upstream.openapi.payloads import Payload
 from tools_app.upstream.openapi.services import Service, Services
 from tools_app.upstream.openapi.styles import Pair
+from tools_app.upstream.opening import secrets_of, with_token
 from tools_app.upstream.wire import Broken
 
 if TYPE_CHECKING:
@@ -106,7 +107,9 @@ class HttpRunner:
             service = self._services.of(origin)
             outcome = await self._authorized(service, arguments, context, sent, reader)
             if isinstance(outcome, Response):
-                return await reader.returned(outcome)
+                returned = await reader.returned(outcome)
+                self._note(outcome, reader.json)
+                return returned
             raise reader.refused(outcome, arguments.identifiers)
         except NoTokenError as error:
             sent.begin()
@@ -114,6 +117,15 @@ class HttpRunner:
             raise results.broken(origin, self._spec, why) from error
         finally:
             context.note_sent(sent.state)
+
+    def _note(self, response: Response, value: Any) -> None:
+        """Have the answer compared with what the document declares, after the call. HEAD never has content."""
+        operation, body = self._operation, response.data or b""
+        is_known = operation.success and operation.method.upper() != "HEAD" and not response.warning
+        if is_known and len(body) <= findings.MOST_BYTES:
+            kind = response.headers.get("content-type", "").partition(";")[0].strip().lower() if body else None
+            answer = Answer(self._origin, self._spec.runtime["original"], response.status, kind, value)
+            self._services.findings.note(answer)
 
     async def _authorized(
         self, service: Service, draft: Draft, context: Context, sent: _Sent, reader: Reader
@@ -129,13 +141,13 @@ class HttpRunner:
         if bearer is None:
             return await self._exchanged(service, draft, context, credentials, sent, reader)
         token = await bearer.current()
-        outcome = await self._exchanged(service, draft, context, _with_token(credentials, token), sent, reader)
+        outcome = await self._exchanged(service, draft, context, with_token(credentials, token), sent, reader)
         if outcome.status != 401:
             bearer.accepted(token)
         # A 401 was not executed. What refuses a new token as well would refuse the next.
         elif (other := await bearer.replacement(token)) is not None:
             sent.begin()
-            outcome = await self._exchanged(service, draft, context, _with_token(credentials, other), sent, reader)
+            outcome = await self._exchanged(service, draft, context, with_token(credentials, other), sent, reader)
         return outcome
 
     async def _exchanged(
@@ -151,7 +163,7 @@ class HttpRunner:
         exchange = Exchange(
             UpstreamRequest(self._origin.name, method, f"call {self._spec.name}", writes=method not in SAFE),
             self._request(service, draft, payload, credentials, sent),
-            _secrets(credentials),
+            secrets_of(credentials),
             context.remaining() + _GRACE,
             MOST_BYTES,
             "bytes",
@@ -227,13 +239,3 @@ def _accepted(operation: Operation) -> str:
         return "application/json, */*;q=0.5"
     first, *others = kinds
     return ", ".join([first, *(f"{kind};q=0.9" for kind in others)])
-
-
-def _with_token(credentials: Credentials, token: Token) -> Credentials:
-    return replace(credentials, headers={**credentials.headers, "Authorization": f"Bearer {token.value}"})
-
-
-def _secrets(credentials: Credentials) -> Secrets:
-    """What masks the values of a connection in all that comes back."""
-    values = [value if is_sendable(value) else quote(value, safe="") for value in credentials.secrets]
-    return Secrets({f"x-{number}": value for number, value in enumerate(values) if is_sendable(value)})

@@ -12,6 +12,7 @@ from tools_app.http.sockets import Sockets
 from tools_app.sdk.accounts import Account
 from tools_app.sdk.errors import ConfigurationError
 from tools_app.sdk.outside import Origin
+from tools_app.upstream.openapi.findings import Findings
 from tools_app.upstream.opening import bearer_of
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Services:
     def __init__(self) -> None:
         self._services: dict[Origin, Service] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        self.findings = Findings()
 
     def of(self, origin: Origin) -> Service:
         """Raises: ConfigurationError: the hub may not connect to its address."""
@@ -79,6 +81,8 @@ class Services:
                 await service.sockets.close()
             elif service.loop.is_running():
                 await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(service.sockets.close(), service.loop))
+        if not name:
+            await self.findings.close()
         loop = asyncio.get_running_loop()
         if closing := [task for task in self._closing if task.get_loop() is loop]:
             await asyncio.wait(closing)

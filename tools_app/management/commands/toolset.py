@@ -1,0 +1,58 @@
+"""Add and list toolsets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from tools_app import governance
+from tools_app.management.hub_command import HubCommand
+from tools_app.management.tables import aligned
+from tools_app.models import Toolset
+
+_SELECTED: dict[str, tuple[str, str]] = {
+    "packs": ("--source", "all tools of this source"),
+    "categories": ("--category", "all tools of this category"),
+    "tags": ("--tag", "all tools with this tag"),
+    "names": ("--tool", "this tool"),
+}
+
+
+class Command(HubCommand):
+    help = "Add or list toolsets: selections of tools, for keys and agents. The admin changes them."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+        adding = "Add a toolset. It has the tools that match any of the options."
+        add = verbs.add_parser("add", help=adding, description=adding)
+        add.add_argument("name", help="lowercase letters, numbers, - and _")
+        for part, (option, words) in _SELECTED.items():
+            add.add_argument(
+                option, action="append", default=[], dest=part, metavar="NAME", help=f"{words}; repeatable"
+            )
+        add.add_argument("--read-only", action="store_true", help="of these, only tools that only read")
+        add.add_argument("--description", default="", help="what it is for")
+        add.add_argument("--reason", default="", help="recorded in the audit trail")
+        listing = "List the toolsets."
+        verbs.add_parser("list", help=listing, description=listing)
+
+    def handle(self, *args: Any, verb: str, **options: Any) -> None:
+        if verb == "list":
+            self._list()
+            return
+        parts = {part: options[part] for part in (*_SELECTED, "read_only", "description")}
+        governance.create_toolset(options["name"], actor=governance.of_command(), reason=options["reason"], **parts)
+        self.stdout.write(
+            f"Toolset {options['name']} is added. To give it to an agent: "
+            f"toolhub addkey KEY --toolset {options['name']}."
+        )
+
+    def _list(self) -> None:
+        rows = [("NAME", *(option.removeprefix("--").upper() for option, _ in _SELECTED.values()), "ONLY", "KEYS")]
+        for toolset in Toolset.objects.prefetch_related("keys").order_by("name"):
+            selected = [" ".join(getattr(toolset, part)) or "-" for part in _SELECTED]
+            reads = "read" if toolset.read_only else "-"
+            rows.append((toolset.name, *selected, reads, str(toolset.keys.count())))
+        for line in aligned(rows):
+            self.stdout.write(line)
