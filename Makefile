@@ -39,7 +39,7 @@ test: dev  ## run the tests on every database there is, and hold coverage of cor
 
 .PHONY: test-e2e
 test-e2e: dev  ## start hubs as people do, also in a project of others, and go in by all doors: commands, REST, MCP
-	@$(BIN)/python -m pytest -q -m e2e -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal tests/e2e tests/embedding tests/upstream/children tests/upgrade tests/soak tests/test_release.py $(ARGS)
+	@scripts/pytest.sh -q -m e2e -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal tests/e2e tests/embedding tests/upstream/children tests/upgrade tests/soak tests/test_release.py $(ARGS)
 
 .PHONY: test-soak-sources
 test-soak-sources: dev  ## start and kill child processes, hubs and supervisors, hundreds of times; nothing may be left (ten minutes)
@@ -108,7 +108,7 @@ setup-node:  ## fetch the MCP clients that others wrote, and a Node.js that runs
 
 .PHONY: test-mcp
 test-mcp: dev  ## let them meet a hub: conformance suite, Inspector, SDKs; and very much nonsense
-	@$(BIN)/python -m pytest -m mcp -o console_output_style=count -v tests/clients tests/e2e $(ARGS)
+	@scripts/pytest.sh -m mcp -o console_output_style=count -v tests/clients tests/e2e $(ARGS)
 
 .PHONY: setup-browser
 setup-browser: setup-node  ## fetch what drives a browser; needs Chromium (Debian: chromium, installed where we are root)
@@ -116,12 +116,12 @@ setup-browser: setup-node  ## fetch what drives a browser; needs Chromium (Debia
 
 .PHONY: test-browser
 test-browser: setup-browser  ## go through the admin with Chromium: every page, every journey, by mouse and by keyboard
-	@$(BIN)/python -m pytest -q -m browser tests/browser $(ARGS)
+	@scripts/pytest.sh -q -m browser tests/browser $(ARGS)
 
 .PHONY: test-recipes
 test-recipes: dev  ## run the files of docs/recipes with nginx, HAProxy, Caddy, systemd and logrotate (two minutes)
 	@scripts/recipes.sh
-	@$(BIN)/python -m pytest -q -m recipes -n $$(($$(getconf _NPROCESSORS_ONLN) + 2)) --dist worksteal tests/recipes $(ARGS)
+	@scripts/pytest.sh -q -m recipes -n $$(($$(getconf _NPROCESSORS_ONLN) + 2)) --dist worksteal tests/recipes $(ARGS)
 
 .PHONY: mutants
 mutants: dev  ## break policies, errors, redaction, argument checks and egress a little, and see that the tests notice

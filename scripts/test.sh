@@ -10,7 +10,7 @@ export PATH
 run() {
   echo "==> testing on $1"
   shift
-  coverage run -m pytest "$@"
+  scripts/pytest.sh coverage "$@"
 }
 
 chosen=$#

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-# Far more than a busy machine takes for itself, far less than what these tests are about.
+# Far more than a busy machine usually takes for itself, far less than what these tests are about.
 MOST_SECONDS = 0.75
+ATTEMPTS = 3
 
 
 class Lag:
@@ -36,3 +37,14 @@ async def measured() -> AsyncIterator[Lag]:
     finally:
         ends.set()
         await ticking
+
+
+async def stalls(work: Callable[[], Awaitable[object]]) -> bool:
+    """Whether the running loop keeps others waiting for too long in each of several attempts. Code that blocks it does
+    so every time; other work on the machine does not."""
+    for _ in range(ATTEMPTS):
+        async with measured() as lag:
+            await work()
+        if lag.seconds < MOST_SECONDS:
+            return False
+    return True
