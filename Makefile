@@ -119,7 +119,7 @@ test-browser: setup-browser  ## go through the admin with Chromium: every page, 
 	@scripts/pytest.sh -q -m browser tests/browser $(ARGS)
 
 .PHONY: test-recipes
-test-recipes: dev  ## run the files of docs/recipes with nginx, HAProxy, Caddy, systemd and logrotate (two minutes)
+test-recipes: dev  ## run the files of docs/recipes with nginx, HAProxy, Caddy, Prometheus, systemd and logrotate (two minutes)
 	@scripts/recipes.sh
 	@scripts/pytest.sh -q -m recipes -n $$(($$(getconf _NPROCESSORS_ONLN) + 2)) --dist worksteal tests/recipes $(ARGS)
 

@@ -128,7 +128,7 @@ def test_the_version_is_one() -> None:
 
 def test_every_folder_with_tests_that_start_hubs_is_run_by_the_command_for_it() -> None:
     """They are left out of `make test`, so a marker without a command would never run."""
-    (command,) = re.findall(r"pytest -q -m e2e .*", read("Makefile"))
+    (command,) = re.findall(r"pytest\.sh -q -m e2e .*", read("Makefile"))
     marked = {path.parent for path in (ROOT / "tests").rglob("test_*.py") if "mark.e2e" in path.read_text()}
     folders = {str(folder.relative_to(ROOT)) for folder in marked} - {"tests"}
     assert "tests/embedding" in folders

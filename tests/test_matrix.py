@@ -47,12 +47,13 @@ from tools_app.sources import sync
 # ---- REST: which scopes a key needs, all of them; or a person in a browser, whose role is worth some
 
 OPEN, ANY_KEY = "open", "any key"
-LIST, READ, EXECUTE, MANAGE, SOURCES, ALL = SCOPES
-PEOPLE: Final = {VIEWER: {LIST, READ}, OPERATOR: {LIST, READ, EXECUTE, MANAGE}, ADMIN: {ALL}}
+LIST, READ, EXECUTE, MANAGE, SOURCES, METRICS, ALL = SCOPES
+PEOPLE: Final = {VIEWER: {LIST, READ, METRICS}, OPERATOR: {LIST, READ, EXECUTE, MANAGE, METRICS}, ADMIN: {ALL}}
 
 ENDPOINTS: Final[dict[str, str]] = {
     "GET /": OPEN,
     "GET /health": OPEN,
+    "GET /metrics": METRICS,
     "GET /.well-known/oauth-protected-resource": OPEN,
     "GET /.well-known/oauth-protected-resource/mcp": OPEN,
     "GET /.well-known/oauth-protected-resource/mcp/{toolset}": OPEN,

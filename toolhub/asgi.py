@@ -45,7 +45,7 @@ BREAK_OFF_SECONDS: Final = 9.0
 
 _MCP: Final = re.compile(r"/mcp(?:/.*)?", re.DOTALL)
 # Other addresses may be pages, such as the API documentation.
-_REST: Final = re.compile(r"/(?:v1(?!/docs\Z)(?:/.*)?|health|\.well-known/.*)?", re.DOTALL)
+_REST: Final = re.compile(r"/(?:v1(?!/docs\Z)(?:/.*)?|health|metrics|\.well-known/.*)?", re.DOTALL)
 
 
 # Requests that contain an OpenAPI document.

@@ -11,8 +11,16 @@ from typing import Final, Protocol
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import AuthorizationError
 
-SCOPES: Final = ("tools:list", "tools:read", "tools:execute", "tools:manage", "sources:manage", "admin:*")
-LIST, READ, EXECUTE, MANAGE, SOURCES, ALL = SCOPES
+SCOPES: Final = (
+    "tools:list",
+    "tools:read",
+    "tools:execute",
+    "tools:manage",
+    "sources:manage",
+    "metrics:read",
+    "admin:*",
+)
+LIST, READ, EXECUTE, MANAGE, SOURCES, METRICS, ALL = SCOPES
 # Each has the permissions of those before it.
 ROLES: Final = ("viewer", "operator", "admin")
 VIEWER, OPERATOR, ADMIN = ROLES
@@ -127,6 +135,7 @@ DEFINITIONS_READ: Final = Action(VIEWER, "view_definition", MANAGE)
 ERRORS_READ: Final = Action(VIEWER, "view_errorgroup", MANAGE)
 ERROR_EVENTS_READ: Final = Action(VIEWER, "view_errorlog")
 KEYS_READ: Final = Action(ADMIN, "view_apikey", ALL)
+METRICS_READ: Final = Action(VIEWER, "view_callhour", METRICS, all_tools=True)
 PROCESSES_READ: Final = Action(VIEWER, "view_process")
 SETTINGS_READ: Final = Action(right="view_settings")  # There is no such permission: only superusers have it.
 SOURCES_READ: Final = Action(VIEWER, "view_source", MANAGE, all_tools=True)

@@ -30,6 +30,7 @@ SCOPE_WORDS: Final = {
     "tools:execute": gettext_lazy("call tools"),
     "tools:manage": gettext_lazy("switch tools and set their limits"),
     "sources:manage": gettext_lazy("add, change and remove sources"),
+    "metrics:read": gettext_lazy("read metrics"),
     "admin:*": gettext_lazy("everything, without limits"),
 }
 

@@ -24,6 +24,7 @@ from tools_app.api import (
     failures,
     health,
     keys,
+    metrics,
     oauth_client,
     openapi,
     resource,
@@ -60,6 +61,7 @@ api = Api(
 register_exception_handlers(api)
 api.add_router("", root.router)
 api.add_router("", health.router)
+api.add_router("", metrics.router)
 api.add_router(issuer.METADATA.lstrip("/"), resource.router)
 api.add_router(".well-known", oauth_client.router)
 api.add_router("v1", openapi.router)

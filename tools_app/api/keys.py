@@ -31,7 +31,9 @@ router = StrictRouter(tags=["keys"])
 
 MOST_GRACE = int(governance.LONGEST_GRACE / timedelta(hours=1))
 Asks = Literal["none", "destroys", "writes"]
-Scope = Literal["tools:list", "tools:read", "tools:execute", "tools:manage", "sources:manage", "admin:*"]
+Scope = Literal[
+    "tools:list", "tools:read", "tools:execute", "tools:manage", "sources:manage", "metrics:read", "admin:*"
+]
 ToolsetName = Annotated[str, Field(min_length=1, max_length=64)]
 ConnectionName = Annotated[str, Field(min_length=1, max_length=64)]
 

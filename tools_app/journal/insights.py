@@ -20,9 +20,9 @@ from django.db.models.functions import Coalesce
 from django.db.models.lookups import GreaterThanOrEqual
 from django.utils import timezone
 
-from tools_app.models import Call, CallHour, ErrorGroup
+from tools_app.models import Call, CallHour, ErrorGroup, ErrorHour
 from tools_app.models.calls import LONGEST
-from tools_app.models.figures import COUNTS, DAY, DURATIONS, HOUR, beginning, numbers_by_duration
+from tools_app.models.figures import COUNTS, DAY, DURATIONS, HOUR, SUMS, beginning, numbers_by_duration
 
 # Refusals are correct behaviour, not errors.
 ERRORS: Final = (Call.Status.FAILED, Call.Status.TIMEOUT, Call.Status.INTERRUPTED)
@@ -63,6 +63,29 @@ class Figures:
     def error_rate(self) -> float:
         """Errors as a share of the calls that were not refused."""
         return self.errors / (self.calls - self.refused) if self.calls > self.refused else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Calls of one tool with the same outcome. The name is empty for calls of no tool that there is."""
+
+    tool: str
+    status: str
+    calls: int
+    durations: tuple[int, ...]
+    from_cache: int
+    total_ms: int
+    result_bytes: int
+
+
+@dataclass(slots=True)
+class ToolTotals:
+    """All calls of one tool. Durations are of those that ran to their end."""
+
+    from_cache: int = 0
+    result_bytes: int = 0
+    timed_ms: int = 0
+    durations: tuple[int, ...] = _NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +181,35 @@ def tools(window: Period) -> dict[str, Figures]:
     rows += _sums(CallHour.objects.filter(outside), tool)
     # The empty name is for calls of unknown tools.
     return _grouped(row for row in rows if row[0])
+
+
+def totals(since: datetime) -> list[Totals]:
+    """The calls of every tool since the beginning of a day, by outcome. One query."""
+    days = CallHour.sums.filter(span=CallHour.Span.DAY, hour__gte=since).order_by("tool_name", "status")
+    sums = {f"sum_{name}": Sum(name) for name in SUMS}
+    rows = days.values_list("tool_name", "status").annotate(**sums)  # house: allow lookup – our own names
+    return [
+        Totals(tool, status, calls, tuple(rest[: len(COUNTS)]), *rest[len(COUNTS) :])
+        for tool, status, calls, *rest in rows
+    ]
+
+
+def errors_by_code(since: datetime) -> list[tuple[str, str, int]]:
+    """Tool, code and number of the errors since then, by whole hours. One query."""
+    rows = ErrorHour.objects.filter(hour__gte=since).order_by("group__tool_name", "group__code")
+    return list(rows.values_list("group__tool_name", "group__code").annotate(errors=Sum("count")))
+
+
+def totals_by_tool(totals: Iterable[Totals]) -> dict[str, ToolTotals]:
+    tools: dict[str, ToolTotals] = {}
+    for one in totals:
+        tool = tools.setdefault(one.tool, ToolTotals())
+        tool.from_cache += one.from_cache
+        tool.result_bytes += one.result_bytes
+        if one.status in _TIMED:
+            tool.timed_ms += one.total_ms
+            tool.durations = tuple(map(add, tool.durations, one.durations))
+    return tools
 
 
 def together(figures: Iterable[Figures]) -> Figures:
