@@ -28,7 +28,14 @@ MOST_REMEMBERED: Final = 10_000
 LOCAL_SCOPES: Final = frozenset({actions.LIST, actions.READ, actions.EXECUTE})
 
 # A user who may do this has its scope. The right to create keys includes creating one with all scopes.
-_GRANTING: Final = (actions.TOOLS_LIST, actions.TOOLS_READ, actions.TOOLS_CALL, actions.TOOL_CHANGE, actions.KEY_CREATE)
+_GRANTING: Final = (
+    actions.TOOLS_LIST,
+    actions.TOOLS_READ,
+    actions.TOOLS_CALL,
+    actions.TOOL_CHANGE,
+    actions.METRICS_READ,
+    actions.KEY_CREATE,
+)
 # Token claims with a name for display: of people, or of programs.
 _NAMES: Final = ("preferred_username", "client_id", "azp")
 _PLAIN: Final = re.compile(r"[\w.@|:+-]+", re.ASCII)
