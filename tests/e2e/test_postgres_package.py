@@ -12,15 +12,18 @@ from collections import Counter
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
 
 from tests.support.agents import Agent
 from tests.support.processes import CHECKOUT, Home, key_in
+from tests.support.tools import eventually
 
 pytestmark = pytest.mark.e2e
 
 SERVER = os.environ.get("TOOLHUB_TEST_POSTGRES_URL", "").replace("postgres://", "postgresql://", 1)
 NAMES = {"query", "explain", "list_tables", "describe_table"}
+ENDLESS = "WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT 1 FROM r) SELECT count(*) FROM r"
 SQL = {"sql": "SELECT $1::int * 2 AS doubled", "parameters": ["21"]}
 
 
@@ -47,6 +50,17 @@ def home(python: str, tmp_path: Path) -> Home:
     if not SERVER:
         pytest.skip("TOOLHUB_TEST_POSTGRES_URL names no PostgreSQL")
     return Home(tmp_path / "home", {"POSTGRES_URL": SERVER}, python, patience=120)
+
+
+def statements() -> int:
+    """How many statements of agents run on the server."""
+    with psycopg.connect(SERVER) as connection:
+        row = connection.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+            " AND application_name = 'toolhub' AND state = 'active' AND query LIKE 'FETCH%\"rows\"%'"
+        ).fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 def test_an_installed_pack_is_served_and_governed_like_any_other(home: Home) -> None:
@@ -79,6 +93,12 @@ def test_an_installed_pack_is_served_and_governed_like_any_other(home: Home) -> 
             assert json.loads(answer["content"][0]["text"])["rows"] == [[42]]
             assert not answer.get("isError")
 
+            endless = agent.ask_tool("query", sql=ENDLESS)
+            assert eventually(lambda: statements() == 1)
+            agent.notify("notifications/cancelled", {"requestId": endless})
+            # Long before the deadline of the call.
+            assert eventually(lambda: statements() == 0, 15)
+
         operator = {"X-API-Key": key_in(home.run("addkey", "operator", "--scope", "admin:*").stdout)}
         for is_enabled, status in ((False, 403), (True, 200)):
             client.patch("/v1/tools/query", json={"enabled": is_enabled}, headers=operator).raise_for_status()
@@ -86,11 +106,12 @@ def test_an_installed_pack_is_served_and_governed_like_any_other(home: Home) -> 
             assert called.status_code == status
 
         calls = client.get("/v1/calls", params={"tool": "query"}, headers=operator).raise_for_status().json()["calls"]
-        assert Counter((call["door"], call["code"]) for call in calls) == {
-            ("mcp", None): 1,
-            ("rest", None): 2,
-            ("rest", "UPSTREAM_VALIDATION"): 1,
-            ("rest", "TOOL_DISABLED"): 1,
+        assert Counter((call["door"], call["code"], call["status"]) for call in calls) == {
+            ("mcp", None, "succeeded"): 1,
+            ("mcp", None, "cancelled"): 1,
+            ("rest", None, "succeeded"): 2,
+            ("rest", "UPSTREAM_VALIDATION", "failed"): 1,
+            ("rest", "TOOL_DISABLED", "refused"): 1,
         }
     # An operator is told that this role may do more than read.
     assert [line for line in server.errors if "POSTGRES_URL should name a role that can only read" in line]

@@ -110,6 +110,17 @@ FUNCTIONS = [
     "SELECT pg_notify('mallory', 'x')",
     "SELECT pg_logical_emit_message(false, 'mallory', 'x')",
     'SELECT shop."Deletes"()',
+    # Functions of one argument can be called like columns.
+    "SELECT (1000.5::float8).pg_sleep",
+    "SELECT (1000.5::float8). PG_SLEEP",
+    'SELECT (1000.5::float8)."pg_sleep"',
+    "SELECT (1000.5::float8)./* */pg_sleep",
+    "SELECT (1000.5::float8).pg_sleep.json_agg",
+    "SELECT ('1'::bigint).pg_advisory_lock",
+    "SELECT ('/etc/passwd'::text).pg_read_file",
+    "SELECT ('/etc/passwd'::text).lo_import",
+    "SELECT ({victim}).pg_terminate_backend",
+    "SELECT (x).pg_terminate_backend FROM (SELECT {victim} AS x) AS y",
 ]
 
 
@@ -139,6 +150,7 @@ def test_the_refusal_names_the_functions(reader: Database) -> None:
 
 def test_a_column_with_the_name_of_such_a_function_is_no_call(reader: Database) -> None:
     assert testing.call(query, sql="SELECT n AS nextval FROM shop.numbers LIMIT 1")["rows"]
+    assert testing.call(query, sql="SELECT x.setval FROM (SELECT 1 AS setval) AS x")["rows"] == [[1]]
 
 
 def test_no_name_hides_in_what_looks_like_a_string(owner: Database) -> None:
@@ -157,9 +169,9 @@ def test_no_name_hides_in_what_looks_like_a_string(owner: Database) -> None:
 
 def test_a_statement_of_any_shape_is_looked_at_in_linear_time() -> None:
     # Quadratic time would be an hour.
-    for shape in ("x", "x1", 'x"', "x ", "x(", "_", "日", "1", '"'):
-        assert statement.called(shape * 300_000) is not None
-    assert statement.called("SELECT 1pg_sleep(1), $1pg_sleep(1)") == ["pg_sleep"]
+    for shape in ("x", "x1", 'x"', "x ", "x(", "_", "日", "1", '"', ".", ". ", ". x", " "):
+        assert statement.names(shape * 300_000)
+    assert statement.names("SELECT 1pg_sleep(1), $1pg_sleep(1)").called == ["pg_sleep"]
 
 
 def test_a_function_behind_a_stable_one_still_cannot_write(owner: Database) -> None:

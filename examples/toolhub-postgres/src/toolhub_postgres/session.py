@@ -61,7 +61,8 @@ class Session:
         Raises:
             InvalidArgumentsError: it names functions that can change something, or has no columns.
         """
-        functions = await self.records(statement.VOLATILE, statement.called(sql), list(statement.HARMLESS))
+        names = statement.names(sql)
+        functions = await self.records(statement.VOLATILE, names.called, names.dotted, list(statement.HARMLESS))
         if functions:
             raise statement.refused([row["proname"] for row in functions])
         async with psycopg.AsyncRawServerCursor(self.connection, "described") as cursor:

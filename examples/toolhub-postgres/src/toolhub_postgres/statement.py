@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from toolhub import InvalidArgumentsError
@@ -27,13 +28,16 @@ HARMLESS: Final = (
 VOLATILE: Final = """
     SELECT DISTINCT proname::text
     FROM pg_catalog.pg_proc
-    WHERE proname = ANY ($1::name[]) AND provolatile = 'v' AND prorettype <> 2279 AND NOT 2281 = ANY (proargtypes)
-      AND NOT (proname = ANY ($2::name[]) AND pronamespace = 'pg_catalog'::pg_catalog.regnamespace)
+    WHERE provolatile = 'v' AND prorettype <> 2279 AND NOT 2281 = ANY (proargtypes)
+      AND (proname = ANY ($1::name[])
+           OR proname = ANY ($2::name[]) AND pronargs >= 1 AND pronargs - pronargdefaults <= 1)
+      AND NOT (proname = ANY ($3::name[]) AND pronamespace = 'pg_catalog'::pg_catalog.regnamespace)
     ORDER BY 1
 """
 
-_WORD: Final = re.compile(r"[A-Za-z_\x80-\U0010ffff][\w$\x80-\U0010ffff]*")
-# Matched after each word, instead of being a part of it: one pattern for both would need quadratic time.
+# A name, and the dot before it.
+_NAME: Final = re.compile(r'(\.\s*"?)?([A-Za-z_\x80-\U0010ffff][\w$\x80-\U0010ffff]*)')
+# Matched after each name, instead of being a part of it: one pattern for both would need quadratic time.
 _OPENS: Final = re.compile(r'"?\s*\(')
 _ESCAPED_IDENTIFIER: Final = re.compile(r'[uU]&"')
 
@@ -59,15 +63,29 @@ def checked(sql: str, parameters: Sequence[str]) -> str:
     return statement
 
 
-def called(sql: str) -> list[str]:
-    """Every name that the statement could call. Too many rather than too few: it does not parse SQL, so nothing can be
-    hidden from it in what it would take for a string or a comment."""
-    # A comment can stand between a name and its parenthesis.
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a statement could call. Too many rather than too few: no SQL is parsed, so nothing can be hidden in what
+    would be taken for a string or a comment."""
+
+    # Before a parenthesis.
+    called: list[str]
+    # After a dot: `(1.5::float8).pg_sleep` is `pg_sleep(1.5)`.
+    dotted: list[str]
+
+
+def names(sql: str) -> Names:
+    # A comment can stand between a name and its parenthesis or dot.
     has_comments = "/*" in sql or "--" in sql
-    words = [word[0] for word in _WORD.finditer(sql) if has_comments or _OPENS.match(sql, word.end())]
     # A quoted name can have any character in it, and keeps its capitals.
-    quoted = sql.split('"')[1:-1]
-    return sorted({*words, *(word.lower() for word in words), *quoted})
+    called, dotted = set(sql.split('"')[1:-1]), set()
+    for name in _NAME.finditer(sql):
+        spellings = {name[2], name[2].lower()}
+        if has_comments or _OPENS.match(sql, name.end()):
+            called |= spellings
+        elif name[1]:
+            dotted |= spellings
+    return Names(sorted(called), sorted(dotted))
 
 
 def refused(functions: Sequence[str]) -> InvalidArgumentsError:
