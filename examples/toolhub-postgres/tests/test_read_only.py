@@ -168,9 +168,9 @@ def test_no_name_hides_in_what_looks_like_a_string(owner: Database) -> None:
 
 
 def test_a_statement_of_any_shape_is_looked_at_in_linear_time() -> None:
-    # Quadratic time would be an hour.
+    # Quadratic time would be many minutes.
     for shape in ("x", "x1", 'x"', "x ", "x(", "_", "日", "1", '"', ".", ". ", ". x", " "):
-        assert statement.names(shape * 300_000)
+        assert len(statement.names(shape * 100_000).called) <= 2
     assert statement.names("SELECT 1pg_sleep(1), $1pg_sleep(1)").called == ["pg_sleep"]
 
 

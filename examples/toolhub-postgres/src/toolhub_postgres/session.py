@@ -113,6 +113,7 @@ async def session(ctx: Context, operation: str) -> AsyncIterator[Session]:
 @contextlib.asynccontextmanager
 async def within(seconds: float, operation: str) -> AsyncIterator[Session]:
     """The same without a call."""
+    ends_at = asyncio.get_running_loop().time() + seconds
     try:
         # The limit of the server is for each statement; this one is for all of them, and for the way there.
         async with asyncio.timeout(seconds + RESERVE_SECONDS / 2):
@@ -122,7 +123,8 @@ async def within(seconds: float, operation: str) -> AsyncIterator[Session]:
             try:
                 await connection.set_read_only(True)
                 opened = Session(connection)
-                limits = (seconds, min(seconds / 2, LOCK_SECONDS), IDLE_SECONDS)
+                left = max(0.1, ends_at - asyncio.get_running_loop().time())
+                limits = (left, min(left / 2, LOCK_SECONDS), IDLE_SECONDS)
                 await opened.records(LIMITS, *(f"{round(limit * 1000)}ms" for limit in limits))
                 yield opened
             finally:
