@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import tomllib
 from pathlib import Path
 
 import psycopg
@@ -207,6 +208,12 @@ def test_the_package_uses_nothing_but_what_toolhub_offers() -> None:
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             assert not [name for name in names if name.split(".")[0] in ("tools_app", "django")], path.name
+
+
+def test_the_package_does_not_have_pip_look_for_the_hub() -> None:
+    """On public indexes the name `toolhub` belongs to others."""
+    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
+    assert not [name for name in project["dependencies"] if name.startswith("toolhub")]
 
 
 def _assert_refused(
