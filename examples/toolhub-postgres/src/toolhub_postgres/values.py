@@ -76,10 +76,6 @@ class Rows:
     characters: int = 0
 
     @property
-    def is_full(self) -> bool:
-        return self.has_more or len(self.rows) > self.most
-
-    @property
     def wanted(self) -> int:
         """How many rows to fetch next: one more than fits shows that there are more."""
         row_bytes = 4 * (most_characters(len(self.columns)) + 1) * len(self.columns)
