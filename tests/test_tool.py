@@ -7,6 +7,7 @@ import json
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -18,7 +19,7 @@ from tools_app import engine
 from tools_app.sdk.context import Caller, Context
 from tools_app.sdk.deadline import Deadline
 from tools_app.sdk.decorator import FunctionTool, SchemaTool, tool
-from tools_app.sdk.errors import InvalidArgumentsError
+from tools_app.sdk.errors import ConfigurationError, InvalidArgumentsError
 from tools_app.sdk.examples import Example
 from tools_app.sdk.hints import Hints
 from tools_app.sdk.names import DefinitionError, check_name, folded
@@ -431,6 +432,30 @@ class TestPacks:
         assert [tool.name for tool in pack.tools] == ["fine"]
         assert [str(error) for error in pack.broken] == ["Tool description is required", "Broken has no Arguments"]
         assert all(error.place.startswith(f"{HERE}:") for error in pack.broken)
+
+    def test_read_the_variables_that_they_require(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        pack = Pack("weather", requires=["WEATHER_KEY"])
+        with pytest.raises(ConfigurationError, match="^WEATHER_KEY is not set$"):
+            pack.value("WEATHER_KEY")
+        file = tmp_path / "key"
+        file.write_text("from a file\n")
+        monkeypatch.setenv("WEATHER_KEY_FILE", str(file))
+        assert pack.value("WEATHER_KEY") == "from a file"
+        file.unlink()
+        with pytest.raises(
+            ConfigurationError, match="^WEATHER_KEY_FILE: the file has no text or cannot be read$"
+        ) as away:
+            pack.value("WEATHER_KEY")
+        assert str(tmp_path) not in str(away.value.as_dict())
+        monkeypatch.setenv("WEATHER_KEY", " direct ")
+        with pytest.raises(ConfigurationError, match="not both"):
+            pack.value("WEATHER_KEY")
+        monkeypatch.delenv("WEATHER_KEY_FILE")
+        assert pack.value("WEATHER_KEY") == "direct"
+
+    def test_read_no_other_variable(self) -> None:
+        with pytest.raises(ValueError, match="PATH is not in the `requires` of the pack weather"):
+            Pack("weather", requires=["WEATHER_KEY"]).value("PATH")
 
     @pytest.mark.parametrize("name", ["", "A", "a b", "a\n"], ids=ascii)
     def test_are_named_like_tools(self, name: str) -> None:

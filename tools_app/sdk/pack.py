@@ -8,12 +8,15 @@ async def forecast(city: str) -> str: ...
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from tools_app.sdk import variables
 from tools_app.sdk.accounts import ConnectionKind
 from tools_app.sdk.decorator import FunctionTool, known
+from tools_app.sdk.errors import ConfigurationError
 from tools_app.sdk.names import NAME, DefinitionError
 from tools_app.sdk.policies import Rate
 from tools_app.sdk.schemas import Schema
@@ -84,6 +87,22 @@ class Pack:
     def variables(self) -> tuple[str, ...]:
         """The environment variables that the hub reads for this pack."""
         return (*self.requires, *(self.connection.variables if self.connection is not None else ()))
+
+    def value(self, name: str) -> str:
+        """The value of a variable in `requires`, or of the file that `NAME_FILE` names, as the hub reads its own.
+
+        Raises:
+            ConfigurationError: it is not set, or cannot be read. The message has neither the value nor a path.
+        """
+        if name not in self.requires:
+            raise ValueError(f"{name} is not in the `requires` of the pack {self.name}")
+        try:
+            value = variables.text(os.environ, name)
+        except variables.UnreadableError as error:
+            raise ConfigurationError(error.brief, next_step="An operator should correct it.") from error
+        if not value:
+            raise ConfigurationError(f"{name} is not set", next_step=f"An operator should set {name}.")
+        return value
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
