@@ -24,6 +24,8 @@ N8N_MODULES = (changes, edits, executions, files, lists, resources, triggers, ve
 REDMINE: list[Asked] = [
     ("get_issue", {"id": 1, "include": "journals"}),
     ("get_issue", {"id": 999}),
+    ("get_attachment", {"id": 1}),
+    ("get_wiki_page", {"project_id": "alpha", "title": "Wiki"}),
     ("list_activities", {}),
     ("list_custom_fields", {}),
     ("list_issue_statuses", {}),
@@ -35,6 +37,7 @@ REDMINE: list[Asked] = [
     ("list_trackers", {}),
     ("list_users", {}),
     ("list_versions", {"project_id": "alpha"}),
+    ("list_wiki_pages", {"project_id": "alpha"}),
     ("search_redmine", {"query": "login"}),
     ("show_project", {"id": "alpha", "include": "trackers"}),
     ("show_time_entry", {"id": 1}),

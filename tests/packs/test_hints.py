@@ -119,6 +119,14 @@ PACKS: dict[str, Effects] = {
         "create_user": (ADDS, ONCE, WORLD, "adds a user"),
         "update_user": (DESTROYS, ONCE, WORLD, "replaces values; each call may make a new password and send a mail"),
         "delete_user": (DESTROYS, OFTEN, WORLD, "deletes for good; ids are not used again"),
+        "get_attachment": (READS, OFTEN, WORLD, "GET"),
+        "save_attachment": (ADDS, ONCE, WORLD, "creates a file, and never overwrites one"),
+        "attach_file": (ADDS, ONCE, WORLD, "adds a file; a second call adds a second one"),
+        "delete_attachment": (DESTROYS, OFTEN, WORLD, "deletes for good; ids are not used again"),
+        "list_wiki_pages": (READS, OFTEN, WORLD, "GET"),
+        "get_wiki_page": (READS, OFTEN, WORLD, "GET"),
+        "write_wiki_page": (DESTROYS, ONCE, WORLD, "replaces the text of a version, which is then an older one"),
+        "delete_wiki_page": (DESTROYS, ONCE, WORLD, "deletes all versions; another page may get the title"),
     },
 }
 EFFECTS: Effects = {name: effect for effects in PACKS.values() for name, effect in effects.items()}

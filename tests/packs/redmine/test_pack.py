@@ -17,11 +17,13 @@ READING = {
     *("list_issues", "get_issue", "list_projects", "show_project", "list_project_statuses", "list_time_entries"),
     *("show_time_entry", "list_users", "show_user", "list_trackers", "list_issue_statuses", "list_priorities"),
     *("list_activities", "list_versions", "list_custom_fields", "search_redmine"),
+    *("get_attachment", "list_wiki_pages", "get_wiki_page"),
 }
 WRITING = {
     *("create_issue", "update_issue", "delete_issue", "add_issue_watcher", "remove_issue_watcher"),
     *("create_project", "update_project", "archive_project", "unarchive_project", "delete_project"),
     *("create_time_entry", "update_time_entry", "delete_time_entry", "create_user", "update_user", "delete_user"),
+    *("save_attachment", "attach_file", "delete_attachment", "write_wiki_page", "delete_wiki_page"),
 }
 
 
