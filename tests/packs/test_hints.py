@@ -127,6 +127,14 @@ PACKS: dict[str, Effects] = {
         "get_wiki_page": (READS, OFTEN, WORLD, "GET"),
         "write_wiki_page": (DESTROYS, ONCE, WORLD, "replaces the text of a version, which is then an older one"),
         "delete_wiki_page": (DESTROYS, ONCE, WORLD, "deletes all versions; another page may get the title"),
+        "create_issue_relation": (ADDS, OFTEN, WORLD, "adds a relation, which can be there only once"),
+        "delete_issue_relation": (DESTROYS, OFTEN, WORLD, "deletes for good; ids are not used again"),
+        "create_version": (ADDS, ONCE, WORLD, "adds a version"),
+        "update_version": (DESTROYS, OFTEN, WORLD, "replaces values, and Redmine keeps no history of them"),
+        "delete_version": (DESTROYS, OFTEN, WORLD, "deletes for good; ids are not used again"),
+        "create_issue_category": (ADDS, ONCE, WORLD, "adds a category"),
+        "update_issue_category": (DESTROYS, OFTEN, WORLD, "replaces values, and Redmine keeps no history of them"),
+        "delete_issue_category": (DESTROYS, OFTEN, WORLD, "deletes for good, also from its issues"),
     },
 }
 EFFECTS: Effects = {name: effect for effects in PACKS.values() for name, effect in effects.items()}

@@ -306,7 +306,9 @@ class FakeRedmine:
         return page("projects", [_less(_without(project, params), "homepage") for project in here], params)
 
     def get_project(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
-        return 200, {"project": _without(self._project(login, params["id"]), params)}
+        project = self._project(login, params["id"])
+        own = [named(one) for one in self.objects.categories if one["project"]["id"] == project["id"]]
+        return 200, {"project": _without(project | {"issue_categories": own}, params)}
 
     def create_project(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
         asked = body["project"]
@@ -475,9 +477,11 @@ class FakeRedmine:
             return self.search(login, params, body)
         if params["list"] == "issue_categories" and login not in ("admin", "manager"):
             raise Refuse(403)
-        if params["list"] == "versions" and project["id"] == 1:
-            return 200, {"versions": self.versions, "total_count": len(self.versions)}
-        found = recorded({"issue_categories": "categories"}.get(params["list"], params["list"]))
+        if params["list"] in ("versions", "issue_categories"):
+            things = self.versions if params["list"] == "versions" else self.objects.categories
+            found = [one for one in things if one["project"]["id"] == project["id"]]
+            return 200, {params["list"]: found, "total_count": len(found)}
+        found = recorded(params["list"])
         if params["list"] == "memberships":
             return page("memberships", found["memberships"], params)
         return 200, found if project["id"] == 1 else {params["list"]: [], "total_count": 0}
@@ -527,7 +531,8 @@ class FakeRedmine:
         for field, value in asked.items():
             if field in _NAMED:
                 name, kind = _NAMED[field]
-                known = {one["id"]: one for one in (self.versions if kind == "versions" else listed(kind))}
+                kept = {"versions": self.versions, "categories": self.objects.categories}
+                known = {one["id"]: one for one in (kept[kind] if kind in kept else listed(kind))}
                 if value == "":
                     thing.pop(name, None)
                 elif value in known:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.support.redmine_answers import IDS, PEOPLE, TRUSTED, Answer, Refuse, listed
+from tests.support.redmine_answers import IDS, PEOPLE, TRUSTED, Answer, Refuse, listed, named
 
 if TYPE_CHECKING:
     from tests.support.redmine import FakeRedmine
@@ -223,6 +223,161 @@ def delete_page(fake: FakeRedmine, login: str, params: Mapping[str, str], body: 
     return 204, None
 
 
+# ---- relations
+
+
+def _relations(fake: FakeRedmine, number: int) -> list[dict[str, Any]]:
+    """Those of an issue, each once though both issues have it."""
+    holders = fake.issues.values()
+    found = {one["id"]: one for issue in holders for one in issue.get("relations", ())}
+    return [one for one in found.values() if number in (one["issue_id"], one["issue_to_id"])]
+
+
+def create_relation(fake: FakeRedmine, login: str, params: Mapping[str, str], body: Any) -> Answer:
+    issue, asked = fake._issue(login, params["id"]), body["relation"]
+    fake._writable(login, str(issue["project"]["id"]))
+    if login not in TRUSTED:
+        raise Refuse(403)
+    number, other, kind = issue["id"], asked["issue_to_id"], asked["relation_type"]
+    if other not in fake.issues:
+        raise Refuse(422, "Related issue cannot be blank")
+    if other == number:
+        raise Refuse(422, "Related issue is invalid")
+    first, second = (other, number) if kind in _OPPOSITE else (number, other)
+    for one in _relations(fake, number):
+        if (one["issue_id"], one["issue_to_id"]) == (first, second):
+            raise Refuse(422, "Related issue has already been taken")
+        if other in (one["issue_id"], one["issue_to_id"]):
+            raise Refuse(422, "This relation would create a circular dependency")
+    relation = {"id": next(fake.objects.numbers), "issue_id": first, "issue_to_id": second}
+    relation |= {"relation_type": _OPPOSITE.get(kind, kind), "delay": asked.get("delay")}
+    for one in (number, other):
+        fake.issues[one]["relations"] = [*fake.issues[one].get("relations", ()), relation]
+    return 201, {"relation": relation}
+
+
+def delete_relation(fake: FakeRedmine, login: str, params: Mapping[str, str], body: Any) -> Answer:
+    number = int(params["id"])
+    holders = [issue for issue in fake.issues.values() if number in [one["id"] for one in issue.get("relations", ())]]
+    if not holders:
+        raise Refuse(404)
+    if login not in TRUSTED:
+        raise Refuse(403)
+    for issue in holders:
+        issue["relations"] = [one for one in issue["relations"] if one["id"] != number]
+    return 204, None
+
+
+# ---- versions and categories
+
+
+def _version(fake: FakeRedmine, number: str) -> dict[str, Any]:
+    found = [one for one in fake.versions if str(one["id"]) == number]
+    if not found:
+        raise Refuse(404)
+    return found[0]
+
+
+def get_version(fake: FakeRedmine, login: str, params: Mapping[str, str], body: Any) -> Answer:
+    return 200, {"version": _version(fake, params["id"])}
+
+
+def create_version(fake: FakeRedmine, login: str, params: Mapping[str, str], body: Any) -> Answer:
+    project, asked = fake._writable(login, params["id"]), body["version"]
+    if login not in _MANAGERS:
+        raise Refuse(403)
+    if asked["name"] in [one["name"] for one in fake.versions if one["project"]["id"] == project["id"]]:
+        raise Refuse(422, "Name has already been taken")
+    version = fake.versions[0] | {"id": next(fake.objects.numbers), "project": named(project)}
+    version |= {"description": "", "due_date": None, "sharing": "none", "status": "open", "wiki_page_title": None}
+    version["custom_fields"] = [field | {"value": None} for field in version["custom_fields"]]
+    _change_version(version, asked, login)
+    fake.versions.append(version)
+    return 201, {"version": version}
+
+
+def _change_version(version: dict[str, Any], asked: Mapping[str, Any], login: str) -> None:
+    if asked.get("status", "open") not in ("open", "locked", "closed"):
+        raise Refuse(422, "Status is not included in the list")
+    changes = {key: value for key, value in asked.items() if key != "custom_fields"}
+    if changes.get("sharing") == "system" and login != "admin":
+        # What only administrators may choose is passed over.
+        del changes["sharing"]
+    values = {one["id"]: one["value"] for one in asked.get("custom_fields", ())}
+    version |= {key: None if value == "" and key == "due_date" else value for key, value in changes.items()}
+    for one in version["custom_fields"]:
+        one["value"] = values.get(one["id"], one["value"])
+
+
+def update_version(fake: FakeRedmine, login: str, params: Mapping[str, str], body: Any) -> Answer:
+    version = _version(fake, params["id"])
+    fake._writable(login, str(version["project"]["id"]))
+    if login not in _MANAGERS:
+        raise Refuse(403)
+    _change_version(version, body["version"], login)
+    return 204, None
+
+
+def delete_version(fake: FakeRedmine, login: str, params: Mapping[str, str], body: Any) -> Answer:
+    version = _version(fake, params["id"])
+    if login not in _MANAGERS:
+        raise Refuse(403)
+    if version["id"] in [(issue.get("fixed_version") or {}).get("id") for issue in fake.issues.values()]:
+        raise Refuse(422)
+    fake.versions.remove(version)
+    return 204, None
+
+
+def _category(fake: FakeRedmine, login: str, number: str) -> dict[str, Any]:
+    found = [one for one in fake.objects.categories if str(one["id"]) == number]
+    if not found:
+        raise Refuse(404)
+    if login not in _MANAGERS:
+        raise Refuse(403)
+    return found[0]
+
+
+def get_category(fake: FakeRedmine, login: str, params: Mapping[str, str], body: Any) -> Answer:
+    return 200, {"issue_category": _category(fake, login, params["id"])}
+
+
+def create_category(fake: FakeRedmine, login: str, params: Mapping[str, str], body: Any) -> Answer:
+    project, asked = fake._writable(login, params["id"]), body["issue_category"]
+    if login not in _MANAGERS:
+        raise Refuse(403)
+    if asked["name"] in [one["name"] for one in fake.objects.categories if one["project"]["id"] == project["id"]]:
+        raise Refuse(422, "Name has already been taken")
+    category = {"id": next(fake.objects.numbers), "project": named(project), "name": asked["name"]}
+    _assign(category, asked)
+    fake.objects.categories.append(category)
+    return 201, {"issue_category": category}
+
+
+def _assign(category: dict[str, Any], asked: Mapping[str, Any]) -> None:
+    user = asked.get("assigned_to_id")
+    if user in PEOPLE:
+        category["assigned_to"] = {"id": user, "name": PEOPLE[user]}
+    elif user is not None:
+        category.pop("assigned_to", None)
+
+
+def update_category(fake: FakeRedmine, login: str, params: Mapping[str, str], body: Any) -> Answer:
+    category, asked = _category(fake, login, params["id"]), body["issue_category"]
+    category["name"] = asked.get("name", category["name"])
+    _assign(category, asked)
+    return 204, None
+
+
+def delete_category(fake: FakeRedmine, login: str, params: Mapping[str, str], body: Any) -> Answer:
+    category = _category(fake, login, params["id"])
+    others = [one for one in fake.objects.categories if str(one["id"]) == params.get("reassign_to_id")]
+    fake.objects.categories.remove(category)
+    for issue in fake.issues.values():
+        if (issue.get("category") or {}).get("id") == category["id"]:
+            issue["category"] = named(others[0]) if others else None
+    return 204, None
+
+
 _NoReason = Refuse(422)
 _NoReason.answer = (422, {"errors": []})
 
@@ -239,4 +394,14 @@ ROUTES: Final[tuple[_Route, ...]] = (
     ("GET", rf"{_WIKI}/{_TITLE}(?:/(?P<version>[0-9]+))?\.json", get_page),
     ("PUT", rf"{_WIKI}/{_TITLE}\.json", put_page),
     ("DELETE", rf"{_WIKI}/{_TITLE}\.json", delete_page),
+    ("POST", rf"/issues/{_ID}/relations\.json", create_relation),
+    ("DELETE", rf"/relations/{_ID}\.json", delete_relation),
+    ("POST", rf"/projects/{_ID}/versions\.json", create_version),
+    ("GET", rf"/versions/{_ID}\.json", get_version),
+    ("PUT", rf"/versions/{_ID}\.json", update_version),
+    ("DELETE", rf"/versions/{_ID}\.json", delete_version),
+    ("POST", rf"/projects/{_ID}/issue_categories\.json", create_category),
+    ("GET", rf"/issue_categories/{_ID}\.json", get_category),
+    ("PUT", rf"/issue_categories/{_ID}\.json", update_category),
+    ("DELETE", rf"/issue_categories/{_ID}\.json", delete_category),
 )

@@ -17,8 +17,10 @@ from tools_app.packs.redmine import (
     issues,
     lists,
     pack,
+    planning,
     projects,
     prompts,
+    relations,
     search,
     time_entries,
     users,
@@ -30,7 +32,9 @@ from tools_app.sdk.errors import ToolError
 from tools_app.text import hygiene
 
 # A pack has the tools of its modules, once these are imported.
-MODULES = (attachments, issues, lists, projects, prompts, search, time_entries, users, watchers, wiki)
+MODULES = (
+    *(attachments, issues, lists, planning, projects, prompts, relations, search, time_entries, users, watchers, wiki),
+)
 TOOLS = {tool.name: tool for tool in pack.tools}
 
 

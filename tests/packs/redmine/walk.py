@@ -370,6 +370,20 @@ LIMITED: dict[str, tuple[dict[str, Any], str]] = {
         f"{DENIED}the permission “Edit wiki pages” in this project",
     ),
     "delete_attachment": ({"id": 1}, f"{DENIED}the permission to edit what it is attached to"),
+    "create_issue_relation": (
+        {"issue_id": 2, "related_issue_id": 10},
+        f"{DENIED}the permission “Manage issue relations” in this project",
+    ),
+    "delete_issue_relation": ({"id": 1}, f"{DENIED}the permission “Manage issue relations” in this project"),
+    "create_version": ({"project_id": "alpha", "name": "x"}, f"{DENIED}the permission “Manage versions”"),
+    "update_version": ({"id": 1, "status": "closed"}, f"{DENIED}the permission “Manage versions”"),
+    "delete_version": ({"id": 1}, f"{DENIED}the permission “Manage versions”"),
+    "create_issue_category": (
+        {"project_id": "alpha", "name": "x"},
+        f"{DENIED}the permission “Manage issue categories”",
+    ),
+    "update_issue_category": ({"id": 1, "name": "x"}, f"{DENIED}the permission “Manage issue categories”"),
+    "delete_issue_category": ({"id": 1}, f"{DENIED}the permission “Manage issue categories”"),
     "list_wiki_pages": ({"project_id": "alpha"}, ""),
     "get_wiki_page": ({"project_id": "alpha", "title": "Wiki"}, ""),
     "write_wiki_page": (
@@ -429,6 +443,15 @@ def test_an_administrator_can_use_every_tool(office: Office, monkeypatch: pytest
     assert [page["title"] for page in call("list_wiki_pages", project_id=key)] == ["Start"]
     assert call("get_wiki_page", project_id=key, title="Start")["text"] == "h1. Start"
     call("delete_wiki_page", project_id=key, title="Start")
+    other = call("create_issue", project_id=key, subject="other", tracker_id="Bug")["issue"]["id"]
+    relation = call("create_issue_relation", issue_id=number, related_issue_id=other, relation_type="blocks")
+    call("delete_issue_relation", id=relation["relation"]["id"])
+    version = call("create_version", project_id=key, name="1.0", sharing="system")["version"]["id"]
+    call("update_version", id=version, status="locked")
+    call("delete_version", id=version)
+    category = call("create_issue_category", project_id=key, name="Area")["issue_category"]["id"]
+    call("update_issue_category", id=category, name="Field")
+    call("delete_issue_category", id=category)
     call("delete_issue", id=number)
     call("archive_project", id=key)
     call("unarchive_project", id=key)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from tools_app.http import UpstreamRefusal
 
 _ADMINISTRATOR: Final = "an administrator of Redmine"
+_VERSIONS: Final = "the permission “Manage versions” in this project, which must be open"
+_CATEGORIES: Final = "the permission “Manage issue categories” in this project, which must be open"
 # By operation: who may do it.
 REQUIRED: Final = {
     "list issues": "a role that can see issues in this project",
@@ -29,6 +31,10 @@ REQUIRED: Final = {
     "archive project": _ADMINISTRATOR,
     "unarchive project": _ADMINISTRATOR,
     "list memberships": "a role that can see the members of this project; give an id instead of a name",
+    "create relation": "the permission “Manage issue relations” in this project",
+    "delete relation": "the permission “Manage issue relations” in this project",
+    **dict.fromkeys(("create version", "update version", "delete version"), _VERSIONS),
+    **dict.fromkeys(("create category", "get category", "update category", "delete category"), _CATEGORIES),
     "get attachment": "a role that can see what it is attached to",
     "attach file": "an account that may add issues, comments or wiki pages somewhere",
     "delete attachment": "the permission to edit what it is attached to",
@@ -60,6 +66,8 @@ _OF_AN_ENTRY: Final = (
     "tool are custom fields, which can be given by name."
 )
 _CORRECT: Final = {
+    "create relation": "Both issues must exist, be visible, differ, and not be related already; other projects must be "
+    "allowed by Redmine's settings.",
     "create issue": _OF_AN_ISSUE,
     "update issue": _OF_AN_ISSUE,
     "create time entry": _OF_AN_ENTRY,
@@ -91,6 +99,12 @@ def explain_refusal(refusal: UpstreamRefusal) -> ToolError | None:
                 f"Failed to {request.operation}: another user has changed it in the meantime",
                 context=context,
                 next_step="Read it again, and repeat the change if it is still wanted.",
+            )
+        case 422 if not reasons and request.operation == "delete version":
+            return UpstreamValidationError(
+                "Failed to delete version: issues, custom fields or files still refer to it",
+                next_step="Move its issues to another version (list_issues with fixed_version_id and status_id=*), or "
+                "close it with update_version.",
             )
         case 422 if not reasons:
             # Redmine sends an empty list if a change refers to an object that no longer exists.

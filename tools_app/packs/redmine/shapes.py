@@ -148,6 +148,7 @@ VERSION: Final = thing(
     wiki_page_title=TEXT,
     custom_fields=FIELDS,
 )
+CATEGORY: Final = thing(id=COUNT, name=TEXT, project=NAMED, assigned_to=NAMED)
 _OF_A_PAGE: Final = {"version": COUNT, "parent": thing(title=TEXT), "created_on": TEXT, "updated_on": TEXT}
 LISTED_PAGE: Final = thing(title=TEXT, **_OF_A_PAGE)
 WIKI_PAGE: Final = thing(title=TEXT, text=TEXT, author=NAMED, comments=TEXT, **_OF_A_PAGE, attachments=many(ATTACHMENT))

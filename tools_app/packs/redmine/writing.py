@@ -72,16 +72,23 @@ class Noun:
 
 
 async def create(
-    ctx: Context, noun: Noun, payload: Mapping[str, Any], *, beside: Mapping[str, Any] = NOTHING
+    ctx: Context,
+    noun: Noun,
+    payload: Mapping[str, Any],
+    *,
+    beside: Mapping[str, Any] = NOTHING,
+    below: tuple[str, str] | None = None,
+    operation: str = "",
 ) -> dict[str, Any]:
-    """Create an object. `beside` is sent next to it in the body."""
+    """Create an object. `beside` is sent next to it in the body; `below` is the path of what it belongs to."""
     await identity.check(ctx)
-    operation, body = f"create {noun.words}", {noun.name: payload, **beside}
+    operation, body = operation or f"create {noun.words}", {noun.name: payload, **beside}
     about: reasons.About = {"issue": payload["issue_id"]} if "issue_id" in payload else {}
-    if "project_id" in payload:
-        about = {"project": payload["project_id"]}
+    if "project_id" in payload or below is not None:
+        about = {"project": payload["project_id"] if below is None else below[1]}
     async with reasons.with_reasons(ctx, operation, **about):
-        response = await ctx.http.post(noun.path, operation=operation, json=body)
+        resource = {"resource": "Project"} if below is not None else {}
+        response = await ctx.http.post(*(below or ()), noun.path, operation=operation, json=body, **resource)
     created = response.data.get(noun.name) if isinstance(response.data, dict) else None
     if not isinstance(created, dict) or not isinstance(created.get("id"), int):
         unknown = response.warning or "Redmine did not return its id."
@@ -110,12 +117,12 @@ async def update(
     return await _read_back(ctx, noun, key, payload, "updated", before=before)
 
 
-async def delete(ctx: Context, noun: Noun, key: int | str) -> dict[str, Any]:
+async def delete(ctx: Context, noun: Noun, key: int | str, *, params: Mapping[str, Any] = NOTHING) -> dict[str, Any]:
     """Delete an object."""
     await identity.check(ctx)
     operation = f"delete {noun.words}"
     async with reasons.with_reasons(ctx, operation, **noun.about(key)):
-        await ctx.http.delete(noun.path, key, operation=operation, resource=noun.title)
+        await ctx.http.delete(noun.path, key, operation=operation, resource=noun.title, params=dict(params))
     return done(f"{noun.label(None, key)} was successfully deleted.")
 
 
