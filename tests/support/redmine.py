@@ -200,7 +200,8 @@ class FakeRedmine:
             project = self._writable(login, str(asked.get("project_id", "")))
         except Refuse:
             raise Refuse(422, "Project cannot be blank", "Tracker cannot be blank", "Status cannot be blank") from None
-        if not asked.get("subject"):
+        copied = redmine_objects.copied(self, login, body, project)
+        if not asked.get("subject", copied.get("subject")):
             raise Refuse(422, *recorded("issue_create_blank")["errors"])
         watchers = asked.pop("watcher_user_ids", ())
         if login not in TRUSTED:
@@ -211,10 +212,13 @@ class FakeRedmine:
         del issue["children"]
         issue |= {"id": number, "project": named(project), "author": {"id": IDS[login], "name": PEOPLE[IDS[login]]}}
         issue |= {"tracker": {"id": 1, "name": "Bug"}, "status": {"id": 1, "name": "New", "is_closed": False}}
+        issue |= copied
+        issue |= {"id": number, "project": named(project)}
         issue["custom_fields"] = _own_fields(issue)
         issue["watchers"] = [{"id": one, "name": PEOPLE[one]} for one in watchers]
         self.issues[number] = issue
         self._change(issue, asked)
+        redmine_objects.relate_copy(self, body, number)
         return 201, {"issue": _without(issue, {})}
 
     def update_issue(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
@@ -230,7 +234,11 @@ class FakeRedmine:
             asked = {key: value for key, value in asked.items() if key == "notes"}
         is_private = asked.pop("private_notes", False)
         if notes := asked.pop("notes", None):
-            journal = {"id": 99, "user": {"id": IDS[login], "name": PEOPLE[IDS[login]]}, "notes": notes}
+            journal = {
+                "id": next(self.objects.numbers),
+                "user": {"id": IDS[login], "name": PEOPLE[IDS[login]]},
+                "notes": notes,
+            }
             journal |= {"created_on": "2026-11-18T10:10:58Z", "private_notes": is_private, "details": []}
             issue.setdefault("journals", []).append(journal)
         if "project_id" in asked:

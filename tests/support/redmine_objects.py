@@ -5,6 +5,7 @@ Each function answers one request: who asks, with which parameters and which bod
 
 from __future__ import annotations
 
+import copy
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -63,6 +64,8 @@ class Objects:
             for number, name in enumerate(_QUERIES, 1)
         ]
     )
+    # A setting of Redmine.
+    relates_copies: bool = True
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(200))
 
 
@@ -268,6 +271,51 @@ def delete_relation(fake: FakeRedmine, login: str, params: Mapping[str, str], bo
     return 204, None
 
 
+# ---- comments and copies
+
+
+def update_journal(fake: FakeRedmine, login: str, params: Mapping[str, str], body: Any) -> Answer:
+    for issue in fake.issues.values():
+        for journal in issue.get("journals", ()):
+            if str(journal["id"]) == params["id"]:
+                if login not in _MANAGERS and journal["user"]["id"] != IDS.get(login):
+                    raise Refuse(403)
+                journal |= body["journal"]
+                return 204, None
+    raise Refuse(404)
+
+
+def copied(fake: FakeRedmine, login: str, body: Mapping[str, Any], project: Mapping[str, Any]) -> dict[str, Any]:
+    """The issue as it is copied; nothing, if none is."""
+    if "copy_from" not in body:
+        return {}
+    if login not in TRUSTED:
+        raise Refuse(403)
+    original = fake._issue(login, str(body["copy_from"]))
+    kept = {
+        key: value for key, value in original.items() if key not in ("journals", "watchers", "relations", "children")
+    }
+    if original["project"]["id"] != project["id"]:
+        missing = {"Category": "category", "Target version": "fixed_version"}
+        if wrong := [
+            f"{title} is not included in the list"
+            for title, name in missing.items()
+            if kept.get(name) and body["issue"].get(f"{name}_id") != ""
+        ]:
+            raise Refuse(422, *wrong)
+    if not body.get("copy_attachments"):
+        kept.pop("attachments", None)
+    return copy.deepcopy(kept)
+
+
+def relate_copy(fake: FakeRedmine, body: Mapping[str, Any], number: int) -> None:
+    if body.get("link_copy") and fake.objects.relates_copies:
+        relation = {"id": next(fake.objects.numbers), "issue_id": body["copy_from"], "issue_to_id": number}
+        relation |= {"relation_type": "copied_to", "delay": None}
+        for one in (body["copy_from"], number):
+            fake.issues[one]["relations"] = [*fake.issues[one].get("relations", ()), relation]
+
+
 # ---- versions and categories
 
 
@@ -394,6 +442,7 @@ ROUTES: Final[tuple[_Route, ...]] = (
     ("GET", rf"{_WIKI}/{_TITLE}(?:/(?P<version>[0-9]+))?\.json", get_page),
     ("PUT", rf"{_WIKI}/{_TITLE}\.json", put_page),
     ("DELETE", rf"{_WIKI}/{_TITLE}\.json", delete_page),
+    ("PUT", rf"/journals/{_ID}\.json", update_journal),
     ("POST", rf"/issues/{_ID}/relations\.json", create_relation),
     ("DELETE", rf"/relations/{_ID}\.json", delete_relation),
     ("POST", rf"/projects/{_ID}/versions\.json", create_version),

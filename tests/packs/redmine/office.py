@@ -14,8 +14,10 @@ import pytest
 from toolhub import testing
 from tools_app.packs.redmine import (
     attachments,
+    copies,
     issues,
     lists,
+    notes,
     pack,
     planning,
     projects,
@@ -33,7 +35,22 @@ from tools_app.text import hygiene
 
 # A pack has the tools of its modules, once these are imported.
 MODULES = (
-    *(attachments, issues, lists, planning, projects, prompts, relations, search, time_entries, users, watchers, wiki),
+    *(
+        attachments,
+        copies,
+        issues,
+        lists,
+        notes,
+        planning,
+        projects,
+        prompts,
+        relations,
+        search,
+        time_entries,
+        users,
+        watchers,
+        wiki,
+    ),
 )
 TOOLS = {tool.name: tool for tool in pack.tools}
 

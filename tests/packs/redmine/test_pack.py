@@ -25,6 +25,7 @@ WRITING = {
     *("create_time_entry", "update_time_entry", "delete_time_entry", "create_user", "update_user", "delete_user"),
     *("save_attachment", "attach_file", "delete_attachment", "write_wiki_page", "delete_wiki_page"),
     *("create_issue_relation", "delete_issue_relation", "create_version", "update_version", "delete_version"),
+    *("update_issues", "copy_issue", "edit_issue_note"),
     *("create_issue_category", "update_issue_category", "delete_issue_category"),
 }
 

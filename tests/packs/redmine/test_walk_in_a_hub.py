@@ -11,6 +11,7 @@ import pytest
 
 from tests.packs.redmine.office import TOOLS, Office, assert_is_a_tool_response, read
 from tests.packs.redmine.walk import *  # noqa: F403
+from tests.packs.redmine.walk_copies import *  # noqa: F403
 from tests.packs.redmine.walk_documents import *  # noqa: F403
 from tests.packs.redmine.walk_names import *  # noqa: F403
 from tests.packs.redmine.walk_plans import *  # noqa: F403

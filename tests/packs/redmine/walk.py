@@ -370,6 +370,12 @@ LIMITED: dict[str, tuple[dict[str, Any], str]] = {
         f"{DENIED}the permission “Edit wiki pages” in this project",
     ),
     "delete_attachment": ({"id": 1}, f"{DENIED}the permission to edit what it is attached to"),
+    "update_issues": (
+        {"ids": [2, 8], "due_date": "2026-12-24"},
+        "None of 2 issues was changed",
+    ),
+    "copy_issue": ({"id": 1}, f"{DENIED}the permissions “Copy issues” and “Add issues” in this project"),
+    "edit_issue_note": ({"issue_id": 1, "note_id": 4, "notes": "x"}, f"{DENIED}the permission “Edit notes”"),
     "create_issue_relation": (
         {"issue_id": 2, "related_issue_id": 10},
         f"{DENIED}the permission “Manage issue relations” in this project",
@@ -444,6 +450,10 @@ def test_an_administrator_can_use_every_tool(office: Office, monkeypatch: pytest
     assert call("get_wiki_page", project_id=key, title="Start")["text"] == "h1. Start"
     call("delete_wiki_page", project_id=key, title="Start")
     other = call("create_issue", project_id=key, subject="other", tracker_id="Bug")["issue"]["id"]
+    call("update_issues", ids=[number, other], priority_id="Urgent", notes="Both")
+    note = call("get_issue", id=other, include="journals")["journals"][-1]["id"]
+    call("edit_issue_note", issue_id=other, note_id=note, notes="Both of them")
+    assert call("copy_issue", id=other, subject="copy")["issue"]["subject"] == "copy"
     relation = call("create_issue_relation", issue_id=number, related_issue_id=other, relation_type="blocks")
     call("delete_issue_relation", id=relation["relation"]["id"])
     version = call("create_version", project_id=key, name="1.0", sharing="system")["version"]["id"]

@@ -31,6 +31,8 @@ REQUIRED: Final = {
     "archive project": _ADMINISTRATOR,
     "unarchive project": _ADMINISTRATOR,
     "list memberships": "a role that can see the members of this project; give an id instead of a name",
+    "copy issue": "the permissions “Copy issues” and “Add issues” in this project",
+    "edit note": "the permission “Edit notes” in this project, or for own ones “Edit own notes”",
     "create relation": "the permission “Manage issue relations” in this project",
     "delete relation": "the permission “Manage issue relations” in this project",
     **dict.fromkeys(("create version", "update version", "delete version"), _VERSIONS),
@@ -69,6 +71,7 @@ _CORRECT: Final = {
     "create relation": "Both issues must exist, be visible, differ, and not be related already; other projects must be "
     "allowed by Redmine's settings.",
     "create issue": _OF_AN_ISSUE,
+    "copy issue": "Give values that the target project has, or clear these fields; custom_fields with null too.",
     "update issue": _OF_AN_ISSUE,
     "create time entry": _OF_AN_ENTRY,
     "update time entry": _OF_AN_ENTRY,
