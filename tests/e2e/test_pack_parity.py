@@ -42,6 +42,9 @@ REDMINE: list[Asked] = [
     ("show_project", {"id": "alpha", "include": "trackers"}),
     ("show_time_entry", {"id": 1}),
     ("show_user", {"id": "current"}),
+    ("summarize_issues", {"group_by": ["status", "assigned_to"]}),
+    ("summarize_project", {"id": "alpha"}),
+    ("summarize_time_entries", {"group_by": ["user"]}),
 ]
 
 

@@ -163,6 +163,10 @@ class FakeRedmine:
 
     def list_issues(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
         project = self._project(login, params["project_id"]) if "project_id" in params else None
+        if "query_id" in params:
+            # Of these, one is known here: what is open and assigned to whoever asks.
+            redmine_objects.check_query(self, params["query_id"])
+            params = {key: params[key] for key in ("limit", "offset") if key in params} | {"assigned_to_id": "me"}
         status, numbers = params.get("status_id", "open"), params.get("issue_id", "").split(",")
         found = [
             issue
@@ -367,9 +371,14 @@ class FakeRedmine:
             entry
             for entry in sorted(self.entries.values(), key=lambda entry: -entry["id"])
             if user in (None, str(entry["user"]["id"]))
+            and params.get("issue_id", str(entry.get("issue", {}).get("id"))) == str(entry.get("issue", {}).get("id"))
+            and self._is_in(entry, params.get("project_id"))
             and params.get("from", "") <= entry["spent_on"] <= params.get("to", "9999")
         ]
         return page("time_entries", found, params)
+
+    def _is_in(self, entry: Mapping[str, Any], key: str | None) -> bool:
+        return key is None or key in (str(entry["project"]["id"]), self.projects[entry["project"]["id"]]["identifier"])
 
     def get_entry(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
         return 200, {"time_entry": self._entry(params["id"])}
@@ -383,7 +392,10 @@ class FakeRedmine:
         entry = self.entries[1] | {"id": number, "user": {"id": IDS[login], "name": PEOPLE[IDS[login]]}}
         entry.pop("issue", None)
         if "issue_id" in asked:
-            entry["issue"] = {"id": self._issue(login, str(asked["issue_id"]))["id"]}
+            issue = self._issue(login, str(asked["issue_id"]))
+            entry |= {"issue": {"id": issue["id"]}, "project": issue["project"]}
+        else:
+            entry["project"] = named(self._project(login, str(asked["project_id"])))
         entry |= {"comments": None, "spent_on": "2026-11-18"}
         self.entries[number] = entry
         self._change(entry, {key: value for key, value in asked.items() if key != "issue_id"})
@@ -599,7 +611,9 @@ def _has_value(issue: Mapping[str, Any], number: int, wanted: str) -> bool:
     values = found if isinstance(found, list) else [found] if found else []
     if wanted in ("*", "!*"):
         return bool(values) is (wanted == "*")
-    return any(wanted[1:].casefold() in value.casefold() if wanted[0] == "~" else wanted == value for value in values)
+    if wanted[0] == "~":
+        return any(wanted[1:].casefold() in value.casefold() for value in values)
+    return bool({*values} & {*wanted.split("|")})
 
 
 def _is_assigned(issue: Mapping[str, Any], wanted: str | None, login: str) -> bool:

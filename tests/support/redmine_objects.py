@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.support.redmine_answers import IDS, PEOPLE, TRUSTED, Answer, Refuse, listed, named
+from tests.support.redmine_answers import IDS, PEOPLE, TRUSTED, Answer, Refuse, listed, named, page
 
 if TYPE_CHECKING:
     from tests.support.redmine import FakeRedmine
@@ -426,6 +426,18 @@ def delete_category(fake: FakeRedmine, login: str, params: Mapping[str, str], bo
     return 204, None
 
 
+# ---- queries
+
+
+def list_queries(fake: FakeRedmine, login: str, params: Mapping[str, str], body: Any) -> Answer:
+    return page("queries", fake.objects.queries, params)
+
+
+def check_query(fake: FakeRedmine, number: str) -> None:
+    if number not in [str(one["id"]) for one in fake.objects.queries]:
+        raise Refuse(404)
+
+
 _NoReason = Refuse(422)
 _NoReason.answer = (422, {"errors": []})
 
@@ -434,6 +446,7 @@ _ID: Final = "(?P<id>[^/]+)"
 _WIKI: Final = f"/projects/{_ID}/wiki"
 _TITLE: Final = "(?P<title>[^./]+)"
 ROUTES: Final[tuple[_Route, ...]] = (
+    ("GET", r"/queries\.json", list_queries),
     ("GET", rf"/attachments/{_ID}\.json", get_attachment),
     ("GET", "/attachments/download/(?P<id>[0-9]+)", download),
     ("DELETE", rf"/attachments/{_ID}\.json", delete_attachment),

@@ -24,6 +24,7 @@ from tools_app.packs.redmine import (
     prompts,
     relations,
     search,
+    sums,
     time_entries,
     users,
     watchers,
@@ -35,22 +36,8 @@ from tools_app.text import hygiene
 
 # A pack has the tools of its modules, once these are imported.
 MODULES = (
-    *(
-        attachments,
-        copies,
-        issues,
-        lists,
-        notes,
-        planning,
-        projects,
-        prompts,
-        relations,
-        search,
-        time_entries,
-        users,
-        watchers,
-        wiki,
-    ),
+    *(attachments, copies, issues, lists, notes, planning, projects, prompts, relations, search, sums, time_entries),
+    *(users, watchers, wiki),
 )
 TOOLS = {tool.name: tool for tool in pack.tools}
 

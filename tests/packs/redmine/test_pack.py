@@ -18,6 +18,7 @@ READING = {
     *("show_time_entry", "list_users", "show_user", "list_trackers", "list_issue_statuses", "list_priorities"),
     *("list_activities", "list_versions", "list_custom_fields", "search_redmine"),
     *("get_attachment", "list_wiki_pages", "get_wiki_page"),
+    *("summarize_issues", "summarize_time_entries", "summarize_project"),
 }
 WRITING = {
     *("create_issue", "update_issue", "delete_issue", "add_issue_watcher", "remove_issue_watcher"),

@@ -16,6 +16,7 @@ from tests.packs.redmine.walk_documents import *  # noqa: F403
 from tests.packs.redmine.walk_names import *  # noqa: F403
 from tests.packs.redmine.walk_plans import *  # noqa: F403
 from tests.packs.redmine.walk_reasons import *  # noqa: F403
+from tests.packs.redmine.walk_sums import *  # noqa: F403
 from tests.support.redmine import KEYS, FakeRedmine
 from tests.support.state import rebuild_catalog
 from tests.support.tools import Hub

@@ -370,6 +370,9 @@ LIMITED: dict[str, tuple[dict[str, Any], str]] = {
         f"{DENIED}the permission “Edit wiki pages” in this project",
     ),
     "delete_attachment": ({"id": 1}, f"{DENIED}the permission to edit what it is attached to"),
+    "summarize_issues": ({"group_by": ["status"]}, ""),
+    "summarize_time_entries": ({"group_by": ["user"]}, ""),
+    "summarize_project": ({"id": "alpha"}, ""),
     "update_issues": (
         {"ids": [2, 8], "due_date": "2026-12-24"},
         "None of 2 issues was changed",
@@ -440,6 +443,9 @@ def test_an_administrator_can_use_every_tool(office: Office, monkeypatch: pytest
     call("update_time_entry", id=entry, comments="ü & <x>")
     assert call("show_time_entry", id=entry)["comments"] == "ü & <x>"
     assert entry in [one["id"] for one in call("list_time_entries", user_id="me", limit=100)]
+    assert call("summarize_time_entries", group_by=["user"], project_id=key)[0]["hours"] == 1.5
+    assert call("summarize_issues", group_by=["tracker"], project_id=key)[0]["by"] == {"tracker": "Bug"}
+    assert call("summarize_project", id=key)["open"] == 1
     call("delete_time_entry", id=entry)
     file = call("attach_file", issue_id=number, filename="a.txt", text="a")["attachment"]["id"]
     assert call("get_attachment", id=file)["text"] == "a"

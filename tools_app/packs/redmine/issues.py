@@ -83,8 +83,7 @@ class ListIssues(Tool):
             shape=shapes.LISTED_ISSUE,
             operation="list issues",
             params=params,
-            resource="Project",
-            resource_id=params.get("project_id", ""),
+            **filters.about(params),
         )
         await filters.check_used(ctx, params, answer["issues"])
         return answer

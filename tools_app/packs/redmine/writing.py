@@ -87,8 +87,8 @@ async def create(
     if "project_id" in payload or below is not None:
         about = {"project": payload["project_id"] if below is None else below[1]}
     async with reasons.with_reasons(ctx, operation, **about):
-        resource = {"resource": "Project"} if below is not None else {}
-        response = await ctx.http.post(*(below or ()), noun.path, operation=operation, json=body, **resource)
+        path, resource = (*(below or ()), noun.path), "Project" if below is not None else ""
+        response = await ctx.http.post(*path, operation=operation, resource=resource, json=body)
     created = response.data.get(noun.name) if isinstance(response.data, dict) else None
     if not isinstance(created, dict) or not isinstance(created.get("id"), int):
         unknown = response.warning or "Redmine did not return its id."
