@@ -444,7 +444,12 @@ class FakeRedmine:
         if login != "admin":
             raise Refuse(403)
         part = params.get("name", "")
-        found = [user for user in self.users.values() if part in user["login"] and user.get("status", 1) == 1]
+        names = ("login", "firstname", "lastname")
+        found = [
+            user
+            for user in self.users.values()
+            if user.get("status", 1) == 1 and any(part in str(user.get(name, "")) for name in names)
+        ]
         return page("users", [_less(_without(user, params), "api_key", "status") for user in found], params)
 
     def get_user(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
@@ -501,10 +506,7 @@ class FakeRedmine:
             things = self.versions if params["list"] == "versions" else self.objects.categories
             found = [one for one in things if one["project"]["id"] == project["id"]]
             return 200, {params["list"]: found, "total_count": len(found)}
-        found = recorded(params["list"])
-        if params["list"] == "memberships":
-            return page("memberships", found["memberships"], params)
-        return 200, found if project["id"] == 1 else {params["list"]: [], "total_count": 0}
+        return page("memberships", redmine_objects.members_of(self, project["id"]), params)
 
     def search(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
         words = [word for word in params["q"].split() if len(word) > 1]

@@ -47,6 +47,11 @@ def _first_pages() -> dict[tuple[int, str], list[dict[str, Any]]]:
     return pages
 
 
+def _reporter() -> dict[str, Any]:
+    """A member of the project who was on the next page when the others were recorded."""
+    return {"id": 9, "project": {"id": 1, "name": "Alpha"}, "user": {"id": 7, "name": PEOPLE[7]}, "roles": [_ROLES[2]]}
+
+
 @dataclass
 class Objects:
     files: dict[int, bytes] = field(default_factory=lambda: {1: "hello, attachment é\n".encode()})
@@ -57,7 +62,7 @@ class Objects:
     # New titles by the old ones.
     redirects: dict[tuple[int, str], str] = field(default_factory=dict)
     categories: list[dict[str, Any]] = field(default_factory=lambda: listed("categories"))
-    memberships: list[dict[str, Any]] = field(default_factory=lambda: listed("memberships"))
+    memberships: list[dict[str, Any]] = field(default_factory=lambda: [*listed("memberships"), _reporter()])
     queries: list[dict[str, Any]] = field(
         default_factory=lambda: [
             {"id": number, "name": name, "is_public": True, "project_id": None}
@@ -426,6 +431,57 @@ def delete_category(fake: FakeRedmine, login: str, params: Mapping[str, str], bo
     return 204, None
 
 
+# ---- members
+
+
+def create_member(fake: FakeRedmine, login: str, params: Mapping[str, str], body: Any) -> Answer:
+    project, asked = fake._writable(login, params["id"]), body["membership"]
+    if login not in _MANAGERS:
+        raise Refuse(403)
+    roles = [role for role in _ROLES if role["id"] in asked["role_ids"]]
+    people = {**{number: {"id": number, "name": name} for number, name in PEOPLE.items()}, NOBODY["id"]: NOBODY}
+    if asked["user_id"] not in people:
+        raise Refuse(422, "Principal cannot be blank")
+    if asked["user_id"] in [one["user"]["id"] for one in members_of(fake, project["id"])]:
+        raise Refuse(422, "User has already been taken")
+    if not roles:
+        raise Refuse(422, "Role cannot be empty")
+    member = {"id": next(fake.objects.numbers), "project": named(project), "user": people[asked["user_id"]]}
+    fake.objects.memberships.append(member | {"roles": roles})
+    return 201, {"membership": member | {"roles": roles}}
+
+
+def members_of(fake: FakeRedmine, project: int) -> list[dict[str, Any]]:
+    return [one for one in fake.objects.memberships if one["project"]["id"] == project]
+
+
+def _membership(fake: FakeRedmine, login: str, number: str) -> dict[str, Any]:
+    found = [one for one in fake.objects.memberships if str(one["id"]) == number]
+    if not found:
+        raise Refuse(404)
+    if login not in _MANAGERS:
+        raise Refuse(403)
+    return found[0]
+
+
+def update_member(fake: FakeRedmine, login: str, params: Mapping[str, str], body: Any) -> Answer:
+    member = _membership(fake, login, params["id"])
+    # It takes away all roles before it looks at the new ones.
+    member["roles"] = [role for role in _ROLES if role["id"] in body["membership"]["role_ids"]]
+    if not member["roles"]:
+        raise Refuse(422, "Role cannot be empty")
+    return 204, None
+
+
+def delete_member(fake: FakeRedmine, login: str, params: Mapping[str, str], body: Any) -> Answer:
+    fake.objects.memberships.remove(_membership(fake, login, params["id"]))
+    return 204, None
+
+
+def list_roles(fake: FakeRedmine, login: str, params: Mapping[str, str], body: Any) -> Answer:
+    return 200, {"roles": _ROLES}
+
+
 # ---- queries
 
 
@@ -446,6 +502,10 @@ _ID: Final = "(?P<id>[^/]+)"
 _WIKI: Final = f"/projects/{_ID}/wiki"
 _TITLE: Final = "(?P<title>[^./]+)"
 ROUTES: Final[tuple[_Route, ...]] = (
+    ("POST", rf"/projects/{_ID}/memberships\.json", create_member),
+    ("PUT", rf"/memberships/{_ID}\.json", update_member),
+    ("DELETE", rf"/memberships/{_ID}\.json", delete_member),
+    ("GET", r"/roles\.json", list_roles),
     ("GET", r"/queries\.json", list_queries),
     ("GET", rf"/attachments/{_ID}\.json", get_attachment),
     ("GET", "/attachments/download/(?P<id>[0-9]+)", download),

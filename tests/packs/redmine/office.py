@@ -17,6 +17,7 @@ from tools_app.packs.redmine import (
     copies,
     issues,
     lists,
+    members,
     notes,
     pack,
     planning,
@@ -36,7 +37,21 @@ from tools_app.text import hygiene
 
 # A pack has the tools of its modules, once these are imported.
 MODULES = (
-    *(attachments, copies, issues, lists, notes, planning, projects, prompts, relations, search, sums, time_entries),
+    *(
+        attachments,
+        copies,
+        issues,
+        lists,
+        members,
+        notes,
+        planning,
+        projects,
+        prompts,
+        relations,
+        search,
+        sums,
+        time_entries,
+    ),
     *(users, watchers, wiki),
 )
 TOOLS = {tool.name: tool for tool in pack.tools}

@@ -38,7 +38,9 @@ def test_a_denied_issue_does_not_end_the_others(office: Office, redmine: FakeRed
 def test_issues_for_which_no_time_is_left_are_not_tried(office: Office) -> None:
     tool = TOOLS["update_issues"]
     with office.as_("manager"), pytest.raises(ToolError, match="None of 2 issues was changed") as caught:
-        asyncio.run(tool.run(testing.context(tool, seconds=1), BulkChanges(ids=[2, 3], notes="x")))
+        asyncio.run(
+            tool.run(testing.context(tool, seconds=1), BulkChanges.model_validate({"ids": [2, 3], "notes": "x"}))
+        )
     assert "#2: Not tried: there was no time left." in caught.value.next_step
 
 

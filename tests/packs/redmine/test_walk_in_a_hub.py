@@ -13,6 +13,7 @@ from tests.packs.redmine.office import TOOLS, Office, assert_is_a_tool_response,
 from tests.packs.redmine.walk import *  # noqa: F403
 from tests.packs.redmine.walk_copies import *  # noqa: F403
 from tests.packs.redmine.walk_documents import *  # noqa: F403
+from tests.packs.redmine.walk_members import *  # noqa: F403
 from tests.packs.redmine.walk_names import *  # noqa: F403
 from tests.packs.redmine.walk_plans import *  # noqa: F403
 from tests.packs.redmine.walk_reasons import *  # noqa: F403

@@ -370,6 +370,17 @@ LIMITED: dict[str, tuple[dict[str, Any], str]] = {
         f"{DENIED}the permission “Edit wiki pages” in this project",
     ),
     "delete_attachment": ({"id": 1}, f"{DENIED}the permission to edit what it is attached to"),
+    "list_members": ({"project_id": "alpha"}, ""),
+    "list_roles": ({}, ""),
+    "list_queries": ({}, ""),
+    "set_member": (
+        {"project_id": "alpha", "user_id": 7, "roles": ["Manager"]},
+        f"{DENIED}the permission “Manage members” in this project",
+    ),
+    "remove_member": (
+        {"project_id": "alpha", "user_id": 7},
+        f"{DENIED}the permission “Manage members” in this project",
+    ),
     "summarize_issues": ({"group_by": ["status"]}, ""),
     "summarize_time_entries": ({"group_by": ["user"]}, ""),
     "summarize_project": ({"id": "alpha"}, ""),
@@ -469,6 +480,9 @@ def test_an_administrator_can_use_every_tool(office: Office, monkeypatch: pytest
     call("update_issue_category", id=category, name="Field")
     call("delete_issue_category", id=category)
     call("delete_issue", id=number)
+    call("set_member", project_id=key, user_id=5, roles=["Manager"])
+    assert [one["user"]["id"] for one in call("list_members", project_id=key)] == [5]
+    call("remove_member", project_id=key, user_id="Mara Manager")
     call("archive_project", id=key)
     call("unarchive_project", id=key)
     assert call("show_project", id=key)["homepage"] == "https://example.org/?a=1&b=2"
@@ -481,6 +495,8 @@ def test_an_administrator_can_use_every_tool(office: Office, monkeypatch: pytest
     call("delete_user", id=user)
     for name in ("list_trackers", "list_issue_statuses", "list_priorities", "list_activities", "list_custom_fields"):
         assert call(name)
+    assert [role["name"] for role in call("list_roles")] == ["Manager", "Developer", "Reporter"]
+    assert call("list_queries")[0]["name"] == "Issues assigned to me"
     assert call("list_versions", project_id="alpha")
     assert call("search_redmine", query="issue")
     # test_files.py calls what needs a directory.

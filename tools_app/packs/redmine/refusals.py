@@ -30,6 +30,8 @@ REQUIRED: Final = {
     "delete project": _ADMINISTRATOR,
     "archive project": _ADMINISTRATOR,
     "unarchive project": _ADMINISTRATOR,
+    "set member": "the permission “Manage members” in this project, for these roles",
+    "remove member": "the permission “Manage members” in this project, for the roles of this member",
     "list memberships": "a role that can see the members of this project; give an id instead of a name",
     "copy issue": "the permissions “Copy issues” and “Add issues” in this project",
     "edit note": "the permission “Edit notes” in this project, or for own ones “Edit own notes”",
@@ -68,6 +70,7 @@ _OF_AN_ENTRY: Final = (
     "tool are custom fields, which can be given by name."
 )
 _CORRECT: Final = {
+    "set member": "The user must exist and be active, and this account must be allowed to give these roles.",
     "create relation": "Both issues must exist, be visible, differ, and not be related already; other projects must be "
     "allowed by Redmine's settings.",
     "create issue": _OF_AN_ISSUE,

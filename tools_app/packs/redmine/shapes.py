@@ -148,6 +148,8 @@ VERSION: Final = thing(
     wiki_page_title=TEXT,
     custom_fields=FIELDS,
 )
+MEMBERSHIP: Final = thing(id=COUNT, user=NAMED, group=NAMED, roles=many(thing(id=COUNT, name=TEXT, inherited=FLAG)))
+QUERY: Final = thing(id=COUNT, name=TEXT, is_public=FLAG, project_id=COUNT)
 CATEGORY: Final = thing(id=COUNT, name=TEXT, project=NAMED, assigned_to=NAMED)
 _OF_A_PAGE: Final = {"version": COUNT, "parent": thing(title=TEXT), "created_on": TEXT, "updated_on": TEXT}
 LISTED_PAGE: Final = thing(title=TEXT, **_OF_A_PAGE)
