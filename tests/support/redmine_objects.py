@@ -22,7 +22,7 @@ _MOST_BYTES: Final = 5120 * 1024
 _MANAGERS: Final = ("admin", "manager")
 _ROLES: Final = [{"id": 3, "name": "Manager"}, {"id": 4, "name": "Developer"}, {"id": 5, "name": "Reporter"}]
 # Who is no member of a project yet.
-NOBODY: Final = {"id": 8, "name": "No Membership"}
+NOBODY: Final[dict[str, Any]] = {"id": 8, "name": "No Membership"}
 _OPPOSITE: Final = {"blocked": "blocks", "follows": "precedes", "duplicated": "duplicates", "copied_from": "copied_to"}
 _RELATIONS: Final = ("relates", "duplicates", "blocks", "precedes", "copied_to", *_OPPOSITE)
 _QUERIES: Final = ("Issues assigned to me", "Reported issues", "Updated issues", "Watched issues")
@@ -221,9 +221,9 @@ def put_page(fake: FakeRedmine, login: str, params: Mapping[str, str], body: Any
 
 def delete_page(fake: FakeRedmine, login: str, params: Mapping[str, str], body: Any) -> Answer:
     project = fake._writable(login, params["id"])["id"]
-    title = _versions(fake, login, params)[-1]["title"]
     if login not in TRUSTED:
         raise Refuse(403)
+    title = _versions(fake, login, params)[-1]["title"]
     del fake.objects.pages[project, title]
     for (holder, _), versions in fake.objects.pages.items():
         if holder == project and versions[-1].get("parent") == {"title": title}:
@@ -294,9 +294,9 @@ def copied(fake: FakeRedmine, login: str, body: Mapping[str, Any], project: Mapp
     """The issue as it is copied; nothing, if none is."""
     if "copy_from" not in body:
         return {}
+    original = fake._issue(login, str(body["copy_from"]))
     if login not in TRUSTED:
         raise Refuse(403)
-    original = fake._issue(login, str(body["copy_from"]))
     kept = {
         key: value for key, value in original.items() if key not in ("journals", "watchers", "relations", "children")
     }
@@ -439,7 +439,8 @@ def create_member(fake: FakeRedmine, login: str, params: Mapping[str, str], body
     if login not in _MANAGERS:
         raise Refuse(403)
     roles = [role for role in _ROLES if role["id"] in asked["role_ids"]]
-    people = {**{number: {"id": number, "name": name} for number, name in PEOPLE.items()}, NOBODY["id"]: NOBODY}
+    people: dict[int, dict[str, Any]] = {number: {"id": number, "name": name} for number, name in PEOPLE.items()}
+    people[8] = NOBODY
     if asked["user_id"] not in people:
         raise Refuse(422, "Principal cannot be blank")
     if asked["user_id"] in [one["user"]["id"] for one in members_of(fake, project["id"])]:

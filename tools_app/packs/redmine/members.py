@@ -91,11 +91,13 @@ async def set_member(
     operation = "set member"
     async with reasons.with_reasons(ctx, operation, project=key):
         if membership is None:
-            path, body = ("projects", key, "memberships"), {"user_id": user, "role_ids": role_ids}
-            await ctx.http.post(*path, operation=operation, resource="Project", json={"membership": body})
+            body = {"membership": {"user_id": user, "role_ids": role_ids}}
+            path = ("projects", key, "memberships")
+            await ctx.http.post(*path, operation=operation, resource="Project", json=body)
         else:
-            path, body = ("memberships", membership["id"]), {"role_ids": role_ids}
-            await ctx.http.put(*path, operation=operation, resource="Member", json={"membership": body})
+            body = {"membership": {"role_ids": role_ids}}
+            number = membership["id"]
+            await ctx.http.put("memberships", number, operation=operation, resource="Member", json=body)
     memory.forget(ctx)
     return await _verified(ctx, key, user, role_ids, "changed in" if membership else "added to")
 
