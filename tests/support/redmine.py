@@ -8,29 +8,29 @@ import copy
 import json
 import re
 from collections.abc import Callable, Container, Iterable, Mapping
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
+from tests.support import redmine_objects
 from tests.support.faultd import Faultd, Seen, Wire
 from tests.support.faultd.faults import FAULTS
+from tests.support.redmine_answers import (
+    IDS,
+    PEOPLE,
+    REASONS,
+    TRUSTED,
+    Answer,
+    Break,
+    Refuse,
+    listed,
+    named,
+    page,
+    recorded,
+)
 
-RECORDED: Final = Path(__file__).parents[1] / "packs" / "redmine" / "recorded"
 # Whose key is whose; `limited` may report and comment on issues of one project, and nothing else.
 KEYS: Final = {f"key-of-{login}": login for login in ("admin", "manager", "dev", "limited")}
-_TRUSTED: Final = ("admin", "manager", "dev")
-_IDS: Final = {"admin": 1, "manager": 5, "dev": 6, "limited": 7}
-_REASONS: Final = {
-    200: "OK",
-    201: "Created",
-    204: "No Content",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "Not Found",
-    422: "Unprocessable Entity",
-    500: "Internal Server Error",
-}
 _INCLUDES: Final = (
     *("children", "attachments", "relations", "changesets", "journals", "watchers", "allowed_statuses"),
     *("trackers", "issue_categories", "enabled_modules", "time_entry_activities", "issue_custom_fields"),
@@ -51,32 +51,6 @@ _NAMED: Final = {
     "category_id": ("category", "categories"),
     "fixed_version_id": ("fixed_version", "versions"),
 }
-_PEOPLE: Final = {1: "Redmine Admin", 5: "Mara Manager", 6: "Δημήτρης O'Dev & Søn", 7: "Lim Ited"}
-
-Answer = tuple[int, Any]
-
-
-def recorded(name: str) -> Any:
-    """What a real Redmine answered."""
-    return json.loads((RECORDED / f"{name}.json").read_text(encoding="utf-8"))
-
-
-def listed(name: str) -> list[Any]:
-    """The same, of a list."""
-    found = recorded(name)
-    return next(value for value in found.values() if isinstance(value, list))
-
-
-class Refuse(Exception):
-    def __init__(self, status: int, *errors: str) -> None:
-        self.answer: Answer = (status, {"errors": list(errors)} if errors else None)
-
-
-class Break(Refuse):
-    """Redmine itself goes wrong, or loses its way."""
-
-    def __init__(self, status: int) -> None:
-        self.answer = (status, {"status": status, "error": _REASONS[status]})
 
 
 class FakeRedmine:
@@ -103,18 +77,19 @@ class FakeRedmine:
         self.issues: dict[int, dict[str, Any]] = {issue["id"]: issue for issue in issues}
         self.projects: dict[int, dict[str, Any]] = {project["id"]: project for project in listed("projects_list")}
         self.projects[1] |= recorded("project_show")["project"]
-        self.projects[1]["issue_custom_fields"] = [_named(_OWN)]
+        self.projects[1]["issue_custom_fields"] = [named(_OWN)]
         alone = _less(self.projects[2], "parent")
         self.projects[5] = alone | {"id": 5, "name": "Empty", "identifier": "empty"}
         self.projects[6] = alone | {"id": 6, "name": "Closed project", "identifier": "closed", "status": 5}
         for project in self.projects.values():
-            project.setdefault("trackers", [_named(tracker) for tracker in listed("trackers")])
+            project.setdefault("trackers", [named(tracker) for tracker in listed("trackers")])
             project.setdefault("issue_custom_fields", [])
         self.entries: dict[int, dict[str, Any]] = {entry["id"]: entry for entry in listed("time_entries")}
         self.users: dict[int, dict[str, Any]] = {user["id"]: user for user in listed("users_list")}
         self.users[5] = recorded("user_as_admin")["user"]
         self.versions: list[dict[str, Any]] = listed("versions")
         self.archived: set[int] = set()
+        self.objects = redmine_objects.Objects()
         # Whether it passes over what it is told of custom fields.
         self.keeps_custom_fields = False
         self._broken: dict[str, tuple[str | bytes, str, str]] = {}
@@ -154,9 +129,12 @@ class FakeRedmine:
                 await self._break(wire, fault, kind, status_line)
                 return
         status, data = self._answered(wire.seen)
+        if isinstance(data, bytes):
+            await wire.answer(data, kind="text/plain")
+            return
         body = b"" if data is None else json.dumps(data).encode()
         # Empty bodies are labelled JSON, too; only 204 is not.
-        await wire.answer(body, status=f"{status} {_REASONS[status]}", kind="" if status == 204 else "application/json")
+        await wire.answer(body, status=f"{status} {REASONS[status]}", kind="" if status == 204 else "application/json")
 
     async def _break(self, wire: Wire, fault: str | bytes, kind: str, status: str) -> None:
         if isinstance(fault, bytes):
@@ -169,9 +147,10 @@ class FakeRedmine:
         address = urlsplit(seen.target)
         params = dict(parse_qsl(address.query))
         login = KEYS.get(seen.headers.get("x-redmine-api-key", ""), "")
-        body = json.loads(seen.body) if seen.body else {}
-        for method, pattern, answer in _ROUTES:
-            found = re.fullmatch(f"/tracker{pattern}\\.json", address.path)
+        is_json = seen.headers.get("content-type") == "application/json"
+        body = json.loads(seen.body) if seen.body and is_json else seen.body or {}
+        for method, pattern, answer in _ALL_ROUTES:
+            found = re.fullmatch(f"/tracker{pattern}", unquote(address.path))
             if method == seen.method and found is not None:
                 try:
                     return answer(self, login, {**params, **found.groupdict()}, body)
@@ -184,6 +163,10 @@ class FakeRedmine:
 
     def list_issues(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
         project = self._project(login, params["project_id"]) if "project_id" in params else None
+        if "query_id" in params:
+            # Of these, one is known here: what is open and assigned to whoever asks.
+            redmine_objects.check_query(self, params["query_id"])
+            params = {key: params[key] for key in ("limit", "offset") if key in params} | {"assigned_to_id": "me"}
         status, numbers = params.get("status_id", "open"), params.get("issue_id", "").split(",")
         found = [
             issue
@@ -198,7 +181,7 @@ class FakeRedmine:
             and _is_assigned(issue, params.get("assigned_to_id"), login)
             and all(_has_value(issue, _FILTERS[name], params[name]) for name in _FILTERS.keys() & params.keys())
         ]
-        return _page("issues", [_without(issue, params) for issue in found], params)
+        return page("issues", [_without(issue, params) for issue in found], params)
 
     def get_issue(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
         issue = self._issue(login, params["id"])
@@ -206,7 +189,7 @@ class FakeRedmine:
         shown.setdefault("allowed_statuses", self._allowed(issue))
         shown.setdefault("watchers", [])
         shown.setdefault("journals", [])
-        if login not in _TRUSTED:
+        if login not in TRUSTED:
             shown["journals"] = [one for one in shown["journals"] if not one.get("private_notes")]
             del shown["watchers"]
         if not login:
@@ -221,21 +204,25 @@ class FakeRedmine:
             project = self._writable(login, str(asked.get("project_id", "")))
         except Refuse:
             raise Refuse(422, "Project cannot be blank", "Tracker cannot be blank", "Status cannot be blank") from None
-        if not asked.get("subject"):
+        copied = redmine_objects.copied(self, login, body, project)
+        if not asked.get("subject", copied.get("subject")):
             raise Refuse(422, *recorded("issue_create_blank")["errors"])
         watchers = asked.pop("watcher_user_ids", ())
-        if login not in _TRUSTED:
+        if login not in TRUSTED:
             watchers = ()
-        _check_all(watchers, _PEOPLE)
+        _check_all(watchers, PEOPLE)
         number = max(self.issues) + 1
         issue = copy.deepcopy(recorded("issue_parent_children")["issue"])
         del issue["children"]
-        issue |= {"id": number, "project": _named(project), "author": {"id": _IDS[login], "name": _PEOPLE[_IDS[login]]}}
+        issue |= {"id": number, "project": named(project), "author": {"id": IDS[login], "name": PEOPLE[IDS[login]]}}
         issue |= {"tracker": {"id": 1, "name": "Bug"}, "status": {"id": 1, "name": "New", "is_closed": False}}
+        issue |= copied
+        issue |= {"id": number, "project": named(project)}
         issue["custom_fields"] = _own_fields(issue)
-        issue["watchers"] = [{"id": one, "name": _PEOPLE[one]} for one in watchers]
+        issue["watchers"] = [{"id": one, "name": PEOPLE[one]} for one in watchers]
         self.issues[number] = issue
         self._change(issue, asked)
+        redmine_objects.relate_copy(self, body, number)
         return 201, {"issue": _without(issue, {})}
 
     def update_issue(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
@@ -245,12 +232,17 @@ class FakeRedmine:
             raise Refuse(422, "Subject cannot be blank")
         if not login:
             raise Refuse(401)
+        redmine_objects.attach(self, issue, asked.pop("uploads", []))
         if login == "limited":
             # It may comment, and not in private.
             asked = {key: value for key, value in asked.items() if key == "notes"}
         is_private = asked.pop("private_notes", False)
         if notes := asked.pop("notes", None):
-            journal = {"id": 99, "user": {"id": _IDS[login], "name": _PEOPLE[_IDS[login]]}, "notes": notes}
+            journal = {
+                "id": next(self.objects.numbers),
+                "user": {"id": IDS[login], "name": PEOPLE[IDS[login]]},
+                "notes": notes,
+            }
             journal |= {"created_on": "2026-11-18T10:10:58Z", "private_notes": is_private, "details": []}
             issue.setdefault("journals", []).append(journal)
         if "project_id" in asked:
@@ -270,7 +262,7 @@ class FakeRedmine:
         except Refuse:
             return
         if project["id"] != issue["project"]["id"]:
-            issue["project"] = _named(project)
+            issue["project"] = named(project)
             issue.pop("category", None)
             issue.pop("fixed_version", None)
 
@@ -302,16 +294,16 @@ class FakeRedmine:
     def add_watcher(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
         issue = self.issues.get(int(params["id"]))
         # To an issue that is not there, this alone answers as to one that may not be seen.
-        if issue is None or login not in _TRUSTED:
+        if issue is None or login not in TRUSTED:
             raise Refuse(403)
         self._writable(login, str(issue["project"]["id"]))
-        if body["user_id"] in _PEOPLE:
-            issue.setdefault("watchers", []).append({"id": body["user_id"], "name": _PEOPLE[body["user_id"]]})
+        if body["user_id"] in PEOPLE:
+            issue.setdefault("watchers", []).append({"id": body["user_id"], "name": PEOPLE[body["user_id"]]})
         return 204, None
 
     def remove_watcher(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
         issue = self.issues.get(int(params["id"]))
-        if issue is None or login not in _TRUSTED:
+        if issue is None or login not in TRUSTED:
             raise Refuse(403)
         self._writable(login, str(issue["project"]["id"]))
         issue["watchers"] = [one for one in issue.get("watchers", ()) if str(one["id"]) != params["user"]]
@@ -323,10 +315,12 @@ class FakeRedmine:
         statuses = params.get("status", "1").split("|")
         seen = [one for one in self.projects.values() if one["id"] != 3 or login in ("admin", "manager")]
         here = [one for one in seen if str(one["status"]) in statuses and one["id"] not in self.archived]
-        return _page("projects", [_less(_without(project, params), "homepage") for project in here], params)
+        return page("projects", [_less(_without(project, params), "homepage") for project in here], params)
 
     def get_project(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
-        return 200, {"project": _without(self._project(login, params["id"]), params)}
+        project = self._project(login, params["id"])
+        own = [named(one) for one in self.objects.categories if one["project"]["id"] == project["id"]]
+        return 200, {"project": _without(project | {"issue_categories": own}, params)}
 
     def create_project(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
         asked = body["project"]
@@ -372,14 +366,19 @@ class FakeRedmine:
     # ---- spent time
 
     def list_entries(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
-        user = str(_IDS[login]) if params.get("user_id") == "me" else params.get("user_id")
+        user = str(IDS[login]) if params.get("user_id") == "me" else params.get("user_id")
         found = [
             entry
             for entry in sorted(self.entries.values(), key=lambda entry: -entry["id"])
             if user in (None, str(entry["user"]["id"]))
+            and params.get("issue_id", str(entry.get("issue", {}).get("id"))) == str(entry.get("issue", {}).get("id"))
+            and self._is_in(entry, params.get("project_id"))
             and params.get("from", "") <= entry["spent_on"] <= params.get("to", "9999")
         ]
-        return _page("time_entries", found, params)
+        return page("time_entries", found, params)
+
+    def _is_in(self, entry: Mapping[str, Any], key: str | None) -> bool:
+        return key is None or key in (str(entry["project"]["id"]), self.projects[entry["project"]["id"]]["identifier"])
 
     def get_entry(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
         return 200, {"time_entry": self._entry(params["id"])}
@@ -390,10 +389,13 @@ class FakeRedmine:
             raise Refuse(403)
         self._check_spent_on(login, asked)
         number = max(self.entries) + 1
-        entry = self.entries[1] | {"id": number, "user": {"id": _IDS[login], "name": _PEOPLE[_IDS[login]]}}
+        entry = self.entries[1] | {"id": number, "user": {"id": IDS[login], "name": PEOPLE[IDS[login]]}}
         entry.pop("issue", None)
         if "issue_id" in asked:
-            entry["issue"] = {"id": self._issue(login, str(asked["issue_id"]))["id"]}
+            issue = self._issue(login, str(asked["issue_id"]))
+            entry |= {"issue": {"id": issue["id"]}, "project": issue["project"]}
+        else:
+            entry["project"] = named(self._project(login, str(asked["project_id"])))
         entry |= {"comments": None, "spent_on": "2026-11-18"}
         self.entries[number] = entry
         self._change(entry, {key: value for key, value in asked.items() if key != "issue_id"})
@@ -436,14 +438,19 @@ class FakeRedmine:
         if not login:
             raise Refuse(401)
         user = recorded("user_current")["user"]
-        return 200, {"user": user | {"id": _IDS[login], "login": login, "admin": login == "admin"}}
+        return 200, {"user": user | {"id": IDS[login], "login": login, "admin": login == "admin"}}
 
     def list_users(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
         if login != "admin":
             raise Refuse(403)
         part = params.get("name", "")
-        found = [user for user in self.users.values() if part in user["login"] and user.get("status", 1) == 1]
-        return _page("users", [_less(_without(user, params), "api_key", "status") for user in found], params)
+        names = ("login", "firstname", "lastname")
+        found = [
+            user
+            for user in self.users.values()
+            if user.get("status", 1) == 1 and any(part in str(user.get(name, "")) for name in names)
+        ]
+        return page("users", [_less(_without(user, params), "api_key", "status") for user in found], params)
 
     def get_user(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
         user = self._user(params["id"])
@@ -481,7 +488,7 @@ class FakeRedmine:
             if login != "admin":
                 raise Refuse(403)
             fields = listed("custom_fields")
-            own = fields[0] | _named(_OWN) | {"is_filter": False, "trackers": [{"id": 1, "name": "Bug"}]}
+            own = fields[0] | named(_OWN) | {"is_filter": False, "trackers": [{"id": 1, "name": "Bug"}]}
             return 200, {"custom_fields": [*fields, own]}
         return 200, recorded(
             {"issue_priorities": "priorities", "time_entry_activities": "activities"}.get(
@@ -495,17 +502,16 @@ class FakeRedmine:
             return self.search(login, params, body)
         if params["list"] == "issue_categories" and login not in ("admin", "manager"):
             raise Refuse(403)
-        if params["list"] == "versions" and project["id"] == 1:
-            return 200, {"versions": self.versions, "total_count": len(self.versions)}
-        found = recorded({"issue_categories": "categories"}.get(params["list"], params["list"]))
-        if params["list"] == "memberships":
-            return _page("memberships", found["memberships"], params)
-        return 200, found if project["id"] == 1 else {params["list"]: [], "total_count": 0}
+        if params["list"] in ("versions", "issue_categories"):
+            things = self.versions if params["list"] == "versions" else self.objects.categories
+            found = [one for one in things if one["project"]["id"] == project["id"]]
+            return 200, {params["list"]: found, "total_count": len(found)}
+        return page("memberships", redmine_objects.members_of(self, project["id"]), params)
 
     def search(self, login: str, params: Mapping[str, str], body: Any) -> Answer:
         words = [word for word in params["q"].split() if len(word) > 1]
         found = listed("search") if words and words != ["nowhere"] else []
-        return _page("results", found, params)
+        return page("results", found, params)
 
     # ---- state
 
@@ -547,17 +553,18 @@ class FakeRedmine:
         for field, value in asked.items():
             if field in _NAMED:
                 name, kind = _NAMED[field]
-                known = {one["id"]: one for one in (self.versions if kind == "versions" else listed(kind))}
+                kept = {"versions": self.versions, "categories": self.objects.categories}
+                known = {one["id"]: one for one in (kept[kind] if kind in kept else listed(kind))}
                 if value == "":
                     thing.pop(name, None)
                 elif value in known:
                     thing[name] = {key: known[value][key] for key in ("id", "name", "is_closed") if key in known[value]}
             elif field == "assigned_to_id":
-                thing["assigned_to"] = {"id": value, "name": _PEOPLE[value]} if value else None
+                thing["assigned_to"] = {"id": value, "name": PEOPLE[value]} if value else None
             elif field in ("parent_issue_id", "parent_id"):
                 thing["parent"] = {"id": int(value)} if str(value).isdecimal() else None
                 if field == "parent_id":
-                    thing["parent"] = _named(self.projects[int(value)])
+                    thing["parent"] = named(self.projects[int(value)])
             elif field == "custom_fields" and self.keeps_custom_fields:
                 continue
             elif field == "custom_fields":
@@ -567,7 +574,7 @@ class FakeRedmine:
             elif field == "enabled_module_names":
                 thing["enabled_modules"] = [{"id": 50 + n, "name": name} for n, name in enumerate(value)]
             elif field == "tracker_ids":
-                thing["trackers"] = [_named(one) for one in listed("trackers") if one["id"] in value]
+                thing["trackers"] = [named(one) for one in listed("trackers") if one["id"] in value]
             elif field not in ("project_id", "issue_id", "user_id"):
                 thing[field] = value if value != "" else None
 
@@ -580,12 +587,6 @@ def _own_fields(issue: Mapping[str, Any]) -> list[Any]:
     return [*fields, next((field for field in issue["custom_fields"] if field["id"] == _OWN["id"]), dict(_OWN))]
 
 
-def _page(name: str, things: list[Any], params: Mapping[str, str]) -> Answer:
-    offset, limit = int(params.get("offset", 0)), min(int(params.get("limit", 25)), 100)
-    counts = {"total_count": len(things), "offset": offset, "limit": limit}
-    return 200, {name: things[offset : offset + limit], **counts}
-
-
 def _without(thing: Mapping[str, Any], params: Mapping[str, str]) -> dict[str, Any]:
     """What is shown only when it is asked for."""
     wanted = params.get("include", "").split(",")
@@ -595,10 +596,6 @@ def _without(thing: Mapping[str, Any], params: Mapping[str, str]) -> dict[str, A
 def _less(thing: Mapping[str, Any], *keys: str) -> dict[str, Any]:
     """What is shown of one thing, and not of many."""
     return {key: value for key, value in thing.items() if key not in keys}
-
-
-def _named(thing: Mapping[str, Any]) -> dict[str, Any]:
-    return {"id": thing["id"], "name": thing["name"]}
 
 
 def _check_parent(asked: Mapping[str, Any]) -> None:
@@ -616,13 +613,15 @@ def _has_value(issue: Mapping[str, Any], number: int, wanted: str) -> bool:
     values = found if isinstance(found, list) else [found] if found else []
     if wanted in ("*", "!*"):
         return bool(values) is (wanted == "*")
-    return any(wanted[1:].casefold() in value.casefold() if wanted[0] == "~" else wanted == value for value in values)
+    if wanted[0] == "~":
+        return any(wanted[1:].casefold() in value.casefold() for value in values)
+    return bool({*values} & {*wanted.split("|")})
 
 
 def _is_assigned(issue: Mapping[str, Any], wanted: str | None, login: str) -> bool:
     if wanted is None:
         return True
-    number = str(_IDS[login]) if wanted == "me" else wanted
+    number = str(IDS[login]) if wanted == "me" else wanted
     return str((issue.get("assigned_to") or {}).get("id")) == number
 
 
@@ -660,4 +659,9 @@ _ROUTES: Final[tuple[_Route, ...]] = (
         "/(?:enumerations/)?(?P<list>trackers|issue_statuses|issue_priorities|time_entry_activities|custom_fields)",
         FakeRedmine.named_list,
     ),
+)
+# Only files are got without a suffix.
+_ALL_ROUTES: Final = (
+    *((method, rf"{path}\.json", answer) for method, path, answer in _ROUTES),
+    *redmine_objects.ROUTES,
 )

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path, PurePath
 
 from tools_app.sdk.context import Context
-from tools_app.sdk.errors import AuthorizationError, ConfigurationError, NotFoundError
+from tools_app.sdk.errors import AuthorizationError, ConfigurationError, NotFoundError, ValidationError
 
 
 async def read(context: Context, file_path: str, most: int, instead: str) -> bytes:
@@ -17,16 +17,55 @@ async def read(context: Context, file_path: str, most: int, instead: str) -> byt
     Raises:
         ToolError: the caller may not read files, or there is no such file.
     """
-    if context.files is None:
-        if context.caller.kind != "local":
-            raise AuthorizationError(
-                "Permission denied: files can only be read for callers on the hub's own machine", next_step=instead
-            )
-        raise ConfigurationError(
-            "TOOLHUB_FILE_ROOT is not set: files cannot be read",
-            next_step=f"An operator can set it. Or {instead[:1].lower()}{instead[1:]}",
+    return await asyncio.to_thread(_beginning, _root(context, "read", instead), file_path, most + 1)
+
+
+async def write(context: Context, file_path: str, content: bytes, instead: str) -> None:
+    """Create a file. One that exists is never overwritten.
+
+    Raises:
+        ToolError: the caller may not write files, or the file cannot be created there.
+    """
+    await asyncio.to_thread(_create, _root(context, "written", instead), file_path, content)
+
+
+def _root(context: Context, verb: str, instead: str) -> Path:
+    if context.files is not None:
+        return context.files
+    if context.caller.kind != "local":
+        raise AuthorizationError(
+            f"Permission denied: files can only be {verb} for callers on the hub's own machine", next_step=instead
         )
-    return await asyncio.to_thread(_beginning, context.files, file_path, most + 1)
+    raise ConfigurationError(
+        f"TOOLHUB_FILE_ROOT is not set: files cannot be {verb}",
+        next_step=f"An operator can set it. Or {instead[:1].lower()}{instead[1:]}",
+    )
+
+
+def _create(root: Path, file_path: str, content: bytes) -> None:
+    """Below `root`, in a directory that exists. What is outside gets the same error, whether it exists or not."""
+    name = PurePath(file_path).name
+    refused = ValidationError(
+        f"File cannot be created: {name or '?'}",
+        context={"field": "file_path"},
+        next_step="Choose a new name, in an existing directory inside TOOLHUB_FILE_ROOT; paths are relative to it.",
+    )
+    try:
+        base = root.resolve(strict=True)
+        folder = (base / file_path).parent.resolve(strict=True)
+        if not folder.is_relative_to(base) or name in ("", ".."):
+            raise refused
+        # The directory is held open: a link that is put into its place meanwhile leads nowhere.
+        folder_number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+            with os.fdopen(os.open(name, flags, 0o600, dir_fd=folder_number), "wb") as file:
+                file.write(content)
+        finally:
+            os.close(folder_number)
+    except (OSError, ValueError, RuntimeError) as error:
+        refused.detail = error
+        raise refused from error
 
 
 def _beginning(root: Path, file_path: str, size: int) -> bytes:

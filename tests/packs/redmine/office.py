@@ -12,13 +12,48 @@ from xml.etree.ElementTree import Element, fromstring
 import pytest
 
 from toolhub import testing
-from tools_app.packs.redmine import issues, lists, pack, projects, prompts, search, time_entries, users, watchers
+from tools_app.packs.redmine import (
+    attachments,
+    copies,
+    issues,
+    lists,
+    members,
+    notes,
+    pack,
+    planning,
+    projects,
+    prompts,
+    relations,
+    search,
+    sums,
+    time_entries,
+    users,
+    watchers,
+    wiki,
+)
 from tools_app.packs.redmine.xml import DECLARATION, document
 from tools_app.sdk.errors import ToolError
 from tools_app.text import hygiene
 
 # A pack has the tools of its modules, once these are imported.
-MODULES = (issues, lists, projects, prompts, search, time_entries, users, watchers)
+MODULES = (
+    *(
+        attachments,
+        copies,
+        issues,
+        lists,
+        members,
+        notes,
+        planning,
+        projects,
+        prompts,
+        relations,
+        search,
+        sums,
+        time_entries,
+    ),
+    *(users, watchers, wiki),
+)
 TOOLS = {tool.name: tool for tool in pack.tools}
 
 

@@ -224,6 +224,8 @@ TEXTS = [
 @pytest.mark.parametrize(("name", "parameter"), TEXTS)
 def test_no_id_leads_anywhere_else(office: Office, redmine: FakeRedmine, name: str, parameter: str) -> None:
     needed = {"project_id": "1", "tracker_id": "Bug", "id": 1, "subject": "x", "hours": 1, "query": "x", "name": "x"}
+    needed |= {"title": "Wiki", "text": "x", "wiki_page": "Wiki", "filename": "x", "ids": [1], "notes": "x"}
+    needed |= {"user_id": "5", "roles": ["Manager"], "group_by": ["status"]}
     known = TOOLS[name].input_schema["properties"]
     sent = {key: value for key, value in needed.items() if key in known}
     if name == "create_project":
@@ -235,10 +237,25 @@ def test_no_id_leads_anywhere_else(office: Office, redmine: FakeRedmine, name: s
         error = office.refusal("admin", name, **sent | {parameter: path})
         assert isinstance(error, InvalidArgumentsError), path
     asked = {seen.target.partition("?")[0] for seen in redmine.requests}
-    lists = r"/(trackers|issue_statuses|projects|enumerations/[a-z_]+|users/current|issues/1|time_entries/1)\.json"
+    lists = r"/(trackers|issue_statuses|projects|enumerations/[a-z_]+|users|users/current|roles|queries|issues/1"
+    lists += r"|time_entries/1|issue_categories/1)\.json"
     of_project = r"/projects/1(/(memberships|versions|issue_categories))?\.json"
     assert all(re.fullmatch(f"/tracker({lists}|{of_project})", path) for path in asked), asked
     assert {seen.method for seen in redmine.requests} <= {"GET"}
+
+
+@pytest.mark.parametrize("name", ["get_wiki_page", "write_wiki_page", "delete_wiki_page"])
+def test_no_title_leads_out_of_the_wiki(office: Office, redmine: FakeRedmine, name: str) -> None:
+    beside = {"text": "x", "version": 1} if name == "write_wiki_page" else {}
+    for path in PATHS:
+        office.refusal("admin", name, project_id="1", title=path, **beside)
+    asked = {seen.target.partition("?")[0] for seen in redmine.requests} - {
+        "/tracker/users/current.json",
+        "/tracker/projects/1.json",
+    }
+    assert all(re.fullmatch(r"/tracker/projects/1/wiki/[^/]+\.json", path) for path in asked), asked
+    assert not [path for path in asked if ".." in path]
+    assert {seen.method for seen in redmine.requests} == {"GET"}
 
 
 def test_no_parameter_is_of_one_type_or_another() -> None:

@@ -17,11 +17,19 @@ READING = {
     *("list_issues", "get_issue", "list_projects", "show_project", "list_project_statuses", "list_time_entries"),
     *("show_time_entry", "list_users", "show_user", "list_trackers", "list_issue_statuses", "list_priorities"),
     *("list_activities", "list_versions", "list_custom_fields", "search_redmine"),
+    *("get_attachment", "list_wiki_pages", "get_wiki_page"),
+    *("list_members", "list_roles", "list_queries"),
+    *("summarize_issues", "summarize_time_entries", "summarize_project"),
 }
 WRITING = {
     *("create_issue", "update_issue", "delete_issue", "add_issue_watcher", "remove_issue_watcher"),
     *("create_project", "update_project", "archive_project", "unarchive_project", "delete_project"),
     *("create_time_entry", "update_time_entry", "delete_time_entry", "create_user", "update_user", "delete_user"),
+    *("save_attachment", "attach_file", "delete_attachment", "write_wiki_page", "delete_wiki_page"),
+    *("create_issue_relation", "delete_issue_relation", "create_version", "update_version", "delete_version"),
+    *("set_member", "remove_member"),
+    *("update_issues", "copy_issue", "edit_issue_note"),
+    *("create_issue_category", "update_issue_category", "delete_issue_category"),
 }
 
 

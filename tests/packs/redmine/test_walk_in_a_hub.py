@@ -11,8 +11,13 @@ import pytest
 
 from tests.packs.redmine.office import TOOLS, Office, assert_is_a_tool_response, read
 from tests.packs.redmine.walk import *  # noqa: F403
+from tests.packs.redmine.walk_copies import *  # noqa: F403
+from tests.packs.redmine.walk_documents import *  # noqa: F403
+from tests.packs.redmine.walk_members import *  # noqa: F403
 from tests.packs.redmine.walk_names import *  # noqa: F403
+from tests.packs.redmine.walk_plans import *  # noqa: F403
 from tests.packs.redmine.walk_reasons import *  # noqa: F403
+from tests.packs.redmine.walk_sums import *  # noqa: F403
 from tests.support.redmine import KEYS, FakeRedmine
 from tests.support.state import rebuild_catalog
 from tests.support.tools import Hub

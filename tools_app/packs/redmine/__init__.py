@@ -1,6 +1,7 @@
-"""Redmine: issues, projects, spent time and users of one or several installations.
+"""Redmine: issues, files, wiki, projects, members, time and users of one or several installations.
 
-    issues · watchers · projects · time_entries · users · lists · search   the tools, one module per noun
+    issues · copies · notes · relations · watchers · attachments · wiki   the tools, one module per noun
+    projects · planning · members · time_entries · sums · users · lists · search
     prompts      prompts for agents
     arguments    argument types that tools share, and their validation
     lookups      names to ids
@@ -43,9 +44,9 @@ REDMINE = ConnectionKind(
 
 pack = Pack(
     "redmine",
-    version="1.1.0",
+    version="1.2.0",
     title="Redmine",
-    description="Issues, projects, spent time and users of Redmine.",
+    description="Issues, files, wiki, projects, members, spent time and users of Redmine.",
     connection=REDMINE,
     untrusted=True,
     text_form=TextForm("xml", document, escapes=True),

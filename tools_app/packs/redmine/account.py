@@ -20,11 +20,19 @@ class RedmineRequest(TypedDict):
 
 
 async def one(
-    ctx: Context, *path: str | int, name: str, operation: str, resource: str = "", include: str = ""
+    ctx: Context,
+    *path: str | int,
+    name: str,
+    operation: str,
+    resource: str = "",
+    resource_id: str | int = "",
+    include: str = "",
 ) -> dict[str, Any]:
     """One object, which the response has under `name`."""
     params = {"include": include or None}
-    response = await _answer(ctx, *path, kind=dict, name=name, operation=operation, resource=resource, params=params)
+    response = await _answer(
+        ctx, *path, kind=dict, name=name, operation=operation, resource=resource, resource_id=resource_id, params=params
+    )
     thing: dict[str, Any] = response[name]
     return thing
 

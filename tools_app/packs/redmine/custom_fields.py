@@ -18,7 +18,7 @@ from tools_app.packs.redmine.shapes import part_of, parts_of
 from tools_app.sdk.context import Context
 
 Field = dict[str, Any]
-Customized = Literal["issue", "time_entry"]
+Customized = Literal["issue", "time_entry", "version", "project", "user"]
 _SECONDS: Final = 60.0
 # The most trackers of a project to query one by one, if the latest issues have none of theirs.
 _MOST_TRACKERS: Final = 20
@@ -153,11 +153,28 @@ async def _fields(ctx: Context, customized: Customized, project: int | str) -> l
     definitions = await _definitions(ctx)
     if definitions is not None:
         return [field for field in definitions if field.get("customized_type") == customized]
-    # Every time entry has all of them.
-    entries, _ = await account.many(
-        ctx, "time_entries", name="time_entries", operation="list time entries", params={"limit": 1}
-    )
-    return [field for entry in entries for field in parts_of(entry, "custom_fields")]
+    # Every object of these types has all of them.
+    return [field for one in await _examples(ctx, customized, project) for field in parts_of(one, "custom_fields")]
+
+
+async def _examples(ctx: Context, customized: Customized, project: int | str) -> list[Field]:
+    """Objects of a type, from which an account that may not list the definitions reads the fields."""
+    match customized:
+        case "version" if project:
+            path: tuple[str | int, ...] = ("projects", project, "versions")
+            versions, _ = await account.many(ctx, *path, name="versions", operation="list versions", resource="Project")
+            return versions[:1]
+        case "project":
+            projects, _ = await account.many(
+                ctx, "projects", name="projects", operation="list projects", params={"limit": 1}
+            )
+            return projects
+        case "time_entry":
+            entries, _ = await account.many(
+                ctx, "time_entries", name="time_entries", operation="list time entries", params={"limit": 1}
+            )
+            return entries
+    return []
 
 
 async def _definitions(ctx: Context) -> list[Field] | None:

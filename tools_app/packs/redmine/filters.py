@@ -12,8 +12,19 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from tools_app.packs.redmine import account, lookups
-from tools_app.packs.redmine.arguments import DateFilter, Id, IssuesInclude, Limit, Name, Offset, is_id, without_none
+from tools_app.packs.redmine import account, custom_fields, lookups
+from tools_app.packs.redmine.arguments import (
+    CustomValue,
+    CustomValues,
+    DateFilter,
+    Id,
+    IssuesInclude,
+    Limit,
+    Name,
+    Offset,
+    is_id,
+    without_none,
+)
 from tools_app.packs.redmine.memory import cached_answer
 from tools_app.sdk.checker import invalid, rejected
 from tools_app.sdk.context import Context
@@ -41,8 +52,8 @@ def _known_columns(text: str) -> str:
 Sort = Annotated[str, Field(pattern=_SORT, max_length=200), AfterValidator(_known_columns)]
 
 
-class Filters(BaseModel):
-    """Filters of list_issues. The filter of a custom field is named `cf_` and its id."""
+class Selection(BaseModel):
+    """Filters of issues. The filter of a custom field is named `cf_` and its id."""
 
     model_config = ConfigDict(
         extra="allow",
@@ -75,21 +86,32 @@ class Filters(BaseModel):
     )
     created_on: DateFilter | None = Field(None, description="2026-01-31, >=…, <=… or ><2026-01-01|2026-01-31.")
     updated_on: DateFilter | None = Field(None, description="As created_on.")
+    custom_fields: CustomValues | None = Field(None, description="By name or id. null: empty; ~ before a part of it.")
+    query_id: Name | None = Field(None, description="Saved query, id or name, instead of filters.")
+
+
+class Filters(Selection):
+    """Arguments of list_issues."""
+
     sort: Sort | None = Field(None, description="Like priority:desc,updated_on.")
     include: IssuesInclude | None = None
     limit: Limit = 25
     offset: Offset = 0
 
 
-async def resolve(ctx: Context, filters: Filters) -> dict[str, Any]:
+async def resolve(ctx: Context, filters: Selection) -> dict[str, Any]:
     """The filters as Redmine's parameters, with ids instead of names.
 
     Raises:
         InvalidArgumentsError: a name is unknown or ambiguous.
     """
-    params = without_none(filters.model_dump())
+    params = without_none(filters.model_dump(exclude={"custom_fields"}))
     if filters.project_id is not None:
         params["project_id"] = await lookups.project_key(ctx, filters.project_id)
+    if filters.query_id is not None:
+        _check_alone(params, filters)
+        params["query_id"] = await lookups.id_of(ctx, lookups.QUERY, filters.query_id, "query_id")
+        return params
     if filters.issue_id is not None:
         # Explicit ids are meant regardless of their status.
         params.setdefault("status_id", "*")
@@ -102,9 +124,40 @@ async def resolve(ctx: Context, filters: Filters) -> dict[str, Any]:
             expected = ", ".join([*special, "an id", "or a name together with project_id"])
             raise InvalidArgumentsError(problems=[invalid([name], expected)])
         params[name] = await lookups.id_of(ctx, kind, value, name, project)
+    return params | await _by_custom_fields(ctx, filters.custom_fields or (), project)
+
+
+def _check_alone(params: Mapping[str, Any], filters: Selection) -> None:
+    """Check that no filter is given with a saved query, as Redmine would ignore it.
+
+    Raises:
+        InvalidArgumentsError
+    """
+    others = [name for name in params if name not in _BESIDE_A_QUERY]
+    if others or filters.custom_fields:
+        name = others[0] if others else "custom_fields"
+        reason = "Redmine ignores filters beside a saved query"
+        raise InvalidArgumentsError(problems=[rejected([name], reason, "query_id or filters")])
+
+
+async def _by_custom_fields(ctx: Context, values: Sequence[CustomValue], project: int | str) -> dict[str, str]:
+    """Filters by custom fields, as Redmine calls them."""
+    params: dict[str, str] = {}
+    for field in await custom_fields.to_send(ctx, values, "issue", project) if values else ():
+        value = field["value"]
+        text = "|".join(map(str, value)) if isinstance(value, list) else value
+        params[f"{_CUSTOM}{field['id']}"] = text or "!*"
     return params
 
 
+def about(params: Mapping[str, Any]) -> dict[str, Any]:
+    """What a list of issues is not found by, if it is not found."""
+    if "query_id" in params:
+        return {"resource": "Query", "resource_id": str(params["query_id"])}
+    return {"resource": "Project", "resource_id": str(params.get("project_id", ""))}
+
+
+_BESIDE_A_QUERY: Final = ("query_id", "project_id", "sort", "include", "limit", "offset", "group_by")
 _OF_A_PROJECT: Final = (lookups.MEMBER, lookups.VERSION)
 _NAMED: Final = (
     ("status_id", lookups.STATUS, ("open", "closed", "*")),

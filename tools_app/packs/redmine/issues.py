@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tools_app.packs.redmine import account, custom_fields, filters, lookups, pack, shapes, writing
+from tools_app.packs.redmine import account, custom_fields, filters, lookups, notes, pack, shapes, writing
 from tools_app.packs.redmine.arguments import (
     CustomValues,
     Day,
@@ -33,7 +33,7 @@ _INCLUDED: Final = {
 }
 ISSUE: Final = writing.Noun("issue", "issues", "Issue", shapes.ISSUE, included=_INCLUDED)
 _TAGS: Final = ("redmine", "issues")
-_Cleared = Literal[
+Cleared = Literal[
     "assigned_to_id",
     "category_id",
     "fixed_version_id",
@@ -83,8 +83,7 @@ class ListIssues(Tool):
             shape=shapes.LISTED_ISSUE,
             operation="list issues",
             params=params,
-            resource="Project",
-            resource_id=params.get("project_id", ""),
+            **filters.about(params),
         )
         await filters.check_used(ctx, params, answer["issues"])
         return answer
@@ -183,7 +182,7 @@ class CreateIssue(Tool):
 
     async def run(self, ctx: Context, arguments: NewIssue) -> dict[str, Any]:
         project = await lookups.project_key(ctx, arguments.project_id)
-        payload = await _payload(ctx, arguments, project)
+        payload = await payload_of(ctx, arguments, project)
         if arguments.watcher_user_ids is not None:
             payload["watcher_user_ids"] = [
                 await lookups.user_id(ctx, name, "watcher_user_ids", project) for name in arguments.watcher_user_ids
@@ -197,7 +196,8 @@ class IssueChanges(Fields):
     subject: str | None = Field(None, min_length=1, max_length=255, pattern=r"\S", description="In one line.")
     notes: str | None = Field(None, min_length=1, max_length=200_000, description="A comment.")
     private_notes: bool | None = Field(None, description="Whether the comment is private.")
-    clear: list[_Cleared] | None = Field(None, min_length=1, max_length=8, description="Fields to empty.")
+    clear: list[Cleared] | None = Field(None, min_length=1, max_length=8, description="Fields to empty.")
+    quote_note_id: Id | None = Field(None, description="Quote this comment above notes.")
 
 
 @pack.add
@@ -222,24 +222,33 @@ class UpdateIssue(Tool):
     Arguments: ClassVar[Any] = IssueChanges
 
     async def run(self, ctx: Context, arguments: IssueChanges) -> dict[str, Any]:
-        before: dict[str, Any] | None = None
-        if _needs_reading(arguments):
-            before = await account.one(
-                ctx, "issues", arguments.id, name="issue", operation="get issue", resource="Issue"
-            )
-        project: int | str = shapes.part_of(before, "project").get("id", "")
-        if arguments.project_id is not None:
-            project = await lookups.project_number(ctx, arguments.project_id)
-        payload = await _payload(ctx, arguments, project, shapes.parts_of(before, "custom_fields"))
-        if arguments.project_id is not None:
-            payload["project_id"] = project
-        payload |= dict.fromkeys(arguments.clear or (), "")
-        if not payload.keys() - {"private_notes"}:
-            message = "Nothing to change: give at least one field besides id"
-            raise InvalidArgumentsError(problems=[Problem("", message, "a field to change")])
-        return await writing.update(
-            ctx, ISSUE, arguments.id, payload, before=before if payload.keys() & _TAKES_ALONG else None
-        )
+        return await change(ctx, arguments)
+
+
+async def change(ctx: Context, arguments: IssueChanges) -> dict[str, Any]:
+    """Change an issue, and answer what changed."""
+    before: dict[str, Any] | None = None
+    if _needs_reading(arguments):
+        before = await account.one(ctx, "issues", arguments.id, name="issue", operation="get issue", resource="Issue")
+    project: int | str = shapes.part_of(before, "project").get("id", "")
+    if arguments.project_id is not None:
+        project = await lookups.project_number(ctx, arguments.project_id)
+    payload = await payload_of(ctx, arguments, project, shapes.parts_of(before, "custom_fields"))
+    if arguments.project_id is not None:
+        payload["project_id"] = project
+    payload |= dict.fromkeys(arguments.clear or (), "")
+    if arguments.quote_note_id is not None:
+        quoted = await notes.comment(ctx, arguments.id, arguments.quote_note_id, "quote_note_id")
+        payload["notes"] = notes.quoted(quoted, arguments.notes)
+        # An answer to a private comment is private, unless the caller says otherwise.
+        if quoted.get("private_notes") is True:
+            payload.setdefault("private_notes", True)
+    if not payload.keys() - {"private_notes"}:
+        message = "Nothing to change: give at least one field besides id"
+        raise InvalidArgumentsError(problems=[Problem("", message, "a field to change")])
+    return await writing.update(
+        ctx, ISSUE, arguments.id, payload, before=before if payload.keys() & _TAKES_ALONG else None
+    )
 
 
 # With a new project or tracker an issue loses fields that these do not have.
@@ -256,12 +265,16 @@ def _needs_reading(arguments: IssueChanges) -> bool:
     return any(not is_id(value) for value in of_a_project if value not in (None, "me"))
 
 
-async def _payload(
+# Arguments of tools, that are no fields of an issue.
+_OF_OTHERS: Final = frozenset({"quote_note_id", "link", "attachments", "subtasks"})
+
+
+async def payload_of(
     ctx: Context, arguments: Fields, project: int | str, own: Sequence[dict[str, Any]] = ()
 ) -> dict[str, Any]:
     """The fields for Redmine. `own` are the custom fields of the issue."""
     payload = without_none(
-        arguments.model_dump(exclude={"id", "project_id", "clear", "custom_fields", "watcher_user_ids"})
+        arguments.model_dump(exclude={"id", "project_id", "clear", "custom_fields", "watcher_user_ids"} | _OF_OTHERS)
     )
     if arguments.custom_fields is not None:
         payload["custom_fields"] = await custom_fields.to_send(ctx, arguments.custom_fields, "issue", project, own)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from tools_app.packs.redmine import account, custom_fields, lookups, pack, shapes
-from tools_app.packs.redmine.arguments import Id, Name
+from tools_app.packs.redmine.arguments import Id, Limit, Name, Offset
 from tools_app.sdk.context import Context
 from tools_app.sdk.examples import Example
 from tools_app.sdk.hints import Hints
@@ -118,6 +118,20 @@ async def list_versions(ctx: Context, project_id: _Project) -> dict[str, Any]:
         shape=shapes.VERSION,
         operation="list versions",
         resource="Project",
+    )
+
+
+@pack.tool(
+    keywords=("saved filters, views, reports that people have stored", "保存した検索 カスタムクエリ よく使う絞り込み"),
+    title="List queries",
+    examples=[Example("All of them", expected_result={"queries": "<array>", "total_count": "<integer>"})],
+    **_list_options("queries", shapes.QUERY),
+)
+async def list_queries(ctx: Context, limit: Limit = 100, offset: Offset = 0) -> dict[str, Any]:
+    """List saved queries, for query_id of list_issues; those with a project_id together with it."""
+    params = {"limit": limit, "offset": offset}
+    return await account.page(
+        ctx, "queries", name="queries", shape=shapes.QUERY, operation="list queries", params=params
     )
 
 

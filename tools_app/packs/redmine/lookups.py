@@ -70,6 +70,8 @@ ACTIVITY: Final = Kind("activity", "time_entry_activities", ("enumerations", "ti
 PROJECT: Final = Kind("project", "projects", ("projects",), status="1|5")
 CATEGORY: Final = Kind("category", "issue_categories", ("projects", "%s", "issue_categories"), included=True)
 VERSION: Final = Kind("version", "versions", ("projects", "%s", "versions"), digits=True)
+QUERY: Final = Kind("query", "queries", ("queries",))
+ROLE: Final = Kind("role", "roles", ("roles",), replaced=True)
 MEMBER: Final = Kind("member", "memberships", ("projects", "%s", "memberships"))
 
 

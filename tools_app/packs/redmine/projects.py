@@ -6,8 +6,17 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field
 
-from tools_app.packs.redmine import account, identity, lookups, memory, pack, reasons, shapes, writing
-from tools_app.packs.redmine.arguments import Limit, Name, Offset, ProjectInclude, is_id, without_none
+from tools_app.packs.redmine import account, custom_fields, identity, lookups, memory, pack, reasons, shapes, writing
+from tools_app.packs.redmine.arguments import (
+    CustomValue,
+    CustomValues,
+    Limit,
+    Name,
+    Offset,
+    ProjectInclude,
+    is_id,
+    without_none,
+)
 from tools_app.sdk.context import Context
 from tools_app.sdk.errors import InvalidArgumentsError, Problem
 from tools_app.sdk.examples import Example
@@ -135,6 +144,7 @@ async def create_project(
     inherit_members: _Inherits = False,
     tracker_ids: _Trackers | None = None,
     enabled_module_names: _Modules | None = None,
+    custom_values: Annotated[CustomValues | None, Field(alias="custom_fields")] = None,
 ) -> dict[str, Any]:
     """Create a project."""
     payload = without_none(
@@ -148,6 +158,7 @@ async def create_project(
             "inherit_members": inherit_members,
             "tracker_ids": await _tracker_ids(ctx, tracker_ids),
             "enabled_module_names": enabled_module_names,
+            "custom_fields": await _custom_fields(ctx, custom_values),
         }
     )
     return await _then_forget(ctx, await writing.create(ctx, PROJECT, payload))
@@ -174,6 +185,7 @@ async def update_project(
     inherit_members: _Inherits | None = None,
     tracker_ids: _Trackers | None = None,
     enabled_module_names: _Modules | None = None,
+    custom_values: Annotated[CustomValues | None, Field(alias="custom_fields")] = None,
 ) -> dict[str, Any]:
     """Change a project, except its identifier. Reports what Redmine ignored."""
     payload = without_none(
@@ -186,6 +198,7 @@ async def update_project(
             "inherit_members": inherit_members,
             "tracker_ids": await _tracker_ids(ctx, tracker_ids),
             "enabled_module_names": enabled_module_names,
+            "custom_fields": await _custom_fields(ctx, custom_values),
         }
     )
     if not payload:
@@ -255,6 +268,10 @@ async def _then_forget(ctx: Context, answer: dict[str, Any]) -> dict[str, Any]:
 
 async def _parent(ctx: Context, parent: str | None) -> int | None:
     return await lookups.project_number(ctx, parent, "parent_id") if parent is not None else None
+
+
+async def _custom_fields(ctx: Context, values: list[CustomValue] | None) -> list[dict[str, Any]] | None:
+    return await custom_fields.to_send(ctx, values, "project", "") if values is not None else None
 
 
 async def _tracker_ids(ctx: Context, trackers: list[str] | None) -> list[int] | None:

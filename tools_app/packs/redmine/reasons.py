@@ -57,7 +57,7 @@ async def _behind(ctx: Context, error: ToolError, operation: str, about: About) 
         return error
     if isinstance(error, ApiError) and error.context["operation"] != operation:
         return error  # a refused key is another problem
-    if isinstance(error, UpstreamValidationError) and not operation.startswith("create"):
+    if isinstance(error, UpstreamValidationError) and not operation.startswith(("create", "copy")):
         return error
     try:
         match about:

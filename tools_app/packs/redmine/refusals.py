@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from tools_app.http import UpstreamRefusal
 
 _ADMINISTRATOR: Final = "an administrator of Redmine"
+_VERSIONS: Final = "the permission “Manage versions” in this project, which must be open"
+_CATEGORIES: Final = "the permission “Manage issue categories” in this project, which must be open"
 # By operation: who may do it.
 REQUIRED: Final = {
     "list issues": "a role that can see issues in this project",
@@ -28,7 +30,22 @@ REQUIRED: Final = {
     "delete project": _ADMINISTRATOR,
     "archive project": _ADMINISTRATOR,
     "unarchive project": _ADMINISTRATOR,
+    "set member": "the permission “Manage members” in this project, for these roles",
+    "remove member": "the permission “Manage members” in this project, for the roles of this member",
     "list memberships": "a role that can see the members of this project; give an id instead of a name",
+    "copy issue": "the permissions “Copy issues” and “Add issues” in this project",
+    "edit note": "the permission “Edit notes” in this project, or for own ones “Edit own notes”",
+    "create relation": "the permission “Manage issue relations” in this project",
+    "delete relation": "the permission “Manage issue relations” in this project",
+    **dict.fromkeys(("create version", "update version", "delete version"), _VERSIONS),
+    **dict.fromkeys(("create category", "get category", "update category", "delete category"), _CATEGORIES),
+    "get attachment": "a role that can see what it is attached to",
+    "attach file": "an account that may add issues, comments or wiki pages somewhere",
+    "delete attachment": "the permission to edit what it is attached to",
+    "list wiki pages": "the permission “View wiki” in this project, and its module Wiki",
+    "get wiki page": "the permission “View wiki” in this project, and its module Wiki",
+    "write wiki page": "the permission “Edit wiki pages” in this project; a protected page: “Protect wiki pages”",
+    "delete wiki page": "the permission “Delete wiki pages” in this project",
     "list time entries": "the permission “View spent time”",
     "get time entry": "the permission “View spent time” in this project",
     "create time entry": "the permission “Log spent time” in this project",
@@ -53,7 +70,11 @@ _OF_AN_ENTRY: Final = (
     "tool are custom fields, which can be given by name."
 )
 _CORRECT: Final = {
+    "set member": "The user must exist and be active, and this account must be allowed to give these roles.",
+    "create relation": "Both issues must exist, be visible, differ, and not be related already; other projects must be "
+    "allowed by Redmine's settings.",
     "create issue": _OF_AN_ISSUE,
+    "copy issue": "Give values that the target project has, or clear these fields; custom_fields with null too.",
     "update issue": _OF_AN_ISSUE,
     "create time entry": _OF_AN_ENTRY,
     "update time entry": _OF_AN_ENTRY,
@@ -84,6 +105,12 @@ def explain_refusal(refusal: UpstreamRefusal) -> ToolError | None:
                 f"Failed to {request.operation}: another user has changed it in the meantime",
                 context=context,
                 next_step="Read it again, and repeat the change if it is still wanted.",
+            )
+        case 422 if not reasons and request.operation == "delete version":
+            return UpstreamValidationError(
+                "Failed to delete version: issues, custom fields or files still refer to it",
+                next_step="Move its issues to another version (list_issues with fixed_version_id and status_id=*), or "
+                "close it with update_version.",
             )
         case 422 if not reasons:
             # Redmine sends an empty list if a change refers to an object that no longer exists.

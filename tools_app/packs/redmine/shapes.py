@@ -42,6 +42,17 @@ _JOURNALS: Final = many(
         details=many(thing(property=TEXT, name=TEXT, old_value=TEXT, new_value=TEXT)),
     )
 )
+ATTACHMENT: Final = thing(
+    id=COUNT,
+    filename=TEXT,
+    filesize=COUNT,
+    content_type=TEXT,
+    description=TEXT,
+    content_url=TEXT,
+    author=NAMED,
+    created_on=TEXT,
+)
+RELATION: Final = thing(id=COUNT, issue_id=COUNT, issue_to_id=COUNT, relation_type=TEXT, delay=COUNT)
 
 LISTED_ISSUE: Final = thing(
     id=COUNT,
@@ -66,19 +77,8 @@ LISTED_ISSUE: Final = thing(
     created_on=TEXT,
     updated_on=TEXT,
     closed_on=TEXT,
-    attachments=many(
-        thing(
-            id=COUNT,
-            filename=TEXT,
-            filesize=COUNT,
-            content_type=TEXT,
-            description=TEXT,
-            content_url=TEXT,
-            author=NAMED,
-            created_on=TEXT,
-        )
-    ),
-    relations=many(thing(id=COUNT, issue_id=COUNT, issue_to_id=COUNT, relation_type=TEXT, delay=COUNT)),
+    attachments=many(ATTACHMENT),
+    relations=many(RELATION),
 )
 ISSUE: Final = thing(
     **LISTED_ISSUE["properties"],
@@ -148,6 +148,12 @@ VERSION: Final = thing(
     wiki_page_title=TEXT,
     custom_fields=FIELDS,
 )
+MEMBERSHIP: Final = thing(id=COUNT, user=NAMED, group=NAMED, roles=many(thing(id=COUNT, name=TEXT, inherited=FLAG)))
+QUERY: Final = thing(id=COUNT, name=TEXT, is_public=FLAG, project_id=COUNT)
+CATEGORY: Final = thing(id=COUNT, name=TEXT, project=NAMED, assigned_to=NAMED)
+_OF_A_PAGE: Final = {"version": COUNT, "parent": thing(title=TEXT), "created_on": TEXT, "updated_on": TEXT}
+LISTED_PAGE: Final = thing(title=TEXT, **_OF_A_PAGE)
+WIKI_PAGE: Final = thing(title=TEXT, text=TEXT, author=NAMED, comments=TEXT, **_OF_A_PAGE, attachments=many(ATTACHMENT))
 TRACKER: Final = thing(id=COUNT, name=TEXT, default_status=STATUS, description=TEXT)
 ENUMERATED: Final = thing(id=COUNT, name=TEXT, is_default=FLAG, active=FLAG)
 CUSTOM_FIELD: Final = thing(

@@ -72,16 +72,23 @@ class Noun:
 
 
 async def create(
-    ctx: Context, noun: Noun, payload: Mapping[str, Any], *, beside: Mapping[str, Any] = NOTHING
+    ctx: Context,
+    noun: Noun,
+    payload: Mapping[str, Any],
+    *,
+    beside: Mapping[str, Any] = NOTHING,
+    below: tuple[str, str] | None = None,
+    operation: str = "",
 ) -> dict[str, Any]:
-    """Create an object. `beside` is sent next to it in the body."""
+    """Create an object. `beside` is sent next to it in the body; `below` is the path of what it belongs to."""
     await identity.check(ctx)
-    operation, body = f"create {noun.words}", {noun.name: payload, **beside}
+    operation, body = operation or f"create {noun.words}", {noun.name: payload, **beside}
     about: reasons.About = {"issue": payload["issue_id"]} if "issue_id" in payload else {}
-    if "project_id" in payload:
-        about = {"project": payload["project_id"]}
+    if "project_id" in payload or below is not None:
+        about = {"project": payload["project_id"] if below is None else below[1]}
     async with reasons.with_reasons(ctx, operation, **about):
-        response = await ctx.http.post(noun.path, operation=operation, json=body)
+        path, resource = (*(below or ()), noun.path), "Project" if below is not None else ""
+        response = await ctx.http.post(*path, operation=operation, resource=resource, json=body)
     created = response.data.get(noun.name) if isinstance(response.data, dict) else None
     if not isinstance(created, dict) or not isinstance(created.get("id"), int):
         unknown = response.warning or "Redmine did not return its id."
@@ -110,12 +117,12 @@ async def update(
     return await _read_back(ctx, noun, key, payload, "updated", before=before)
 
 
-async def delete(ctx: Context, noun: Noun, key: int | str) -> dict[str, Any]:
+async def delete(ctx: Context, noun: Noun, key: int | str, *, params: Mapping[str, Any] = NOTHING) -> dict[str, Any]:
     """Delete an object."""
     await identity.check(ctx)
     operation = f"delete {noun.words}"
     async with reasons.with_reasons(ctx, operation, **noun.about(key)):
-        await ctx.http.delete(noun.path, key, operation=operation, resource=noun.title)
+        await ctx.http.delete(noun.path, key, operation=operation, resource=noun.title, params=dict(params))
     return done(f"{noun.label(None, key)} was successfully deleted.")
 
 
@@ -213,7 +220,7 @@ def _explanation(field: str, requested: Any, thing: Mapping[str, Any], reason: s
 
 def _fields_explanation(requested: Any, thing: Mapping[str, Any]) -> str:
     fields = _values(thing)
-    ignored_ids = [str(value["id"]) for value in requested if not _same(fields.get(str(value["id"])), value["value"])]
+    ignored_ids = [str(value["id"]) for value in requested if not same(fields.get(str(value["id"])), value["value"])]
     missing = [number for number in ignored_ids if number not in fields]
     more = f" The issue shows no field {', '.join(missing)}." if missing else ""
     return f"custom_fields: the value of {', '.join(ignored_ids)} was not applied.{more}"
@@ -229,7 +236,7 @@ def _is_applied(field: str, requested: Any, thing: Mapping[str, Any], payload: M
             return _is_comment_applied(field, thing, payload)
         case "custom_fields":
             fields = _values(thing)
-            return all(_same(fields.get(str(value["id"])), value["value"]) for value in requested)
+            return all(same(fields.get(str(value["id"])), value["value"]) for value in requested)
         case "watcher_user_ids" | "tracker_ids" | "enabled_module_names" if not isinstance(current, list):
             return None
         case "watcher_user_ids":
@@ -244,7 +251,7 @@ def _is_applied(field: str, requested: Any, thing: Mapping[str, Any], payload: M
     if field.endswith("_id"):
         current_id = current.get("id") if isinstance(current, dict) else None
         return str(current_id or "") == str(requested or "")
-    return _same(current, requested) if field in thing else None
+    return same(current, requested) if field in thing else None
 
 
 def _is_comment_applied(field: str, thing: Mapping[str, Any], payload: Mapping[str, Any]) -> bool | None:
@@ -253,12 +260,12 @@ def _is_comment_applied(field: str, thing: Mapping[str, Any], payload: Mapping[s
         return True  # no comment, so nothing to be private
     if not isinstance(thing.get("journals"), list):
         return None
-    same = [one for one in parts_of(thing, "journals")[-_LATEST:] if _same(one.get("notes"), payload["notes"])]
+    matching = [one for one in parts_of(thing, "journals")[-_LATEST:] if same(one.get("notes"), payload["notes"])]
     is_private = payload.get("private_notes") is True
-    if not same:
+    if not matching:
         # Users who may write private comments may still not be allowed to read them.
         return None if is_private else False
-    return field == "notes" or same[-1].get("private_notes", False) is is_private
+    return field == "notes" or matching[-1].get("private_notes", False) is is_private
 
 
 def _values(thing: Mapping[str, Any]) -> dict[str, Any]:
@@ -279,7 +286,8 @@ def _name_of(field: str) -> str:
     return _NAMES.get(field, field.removesuffix("_id"))
 
 
-def _same(current: Any, requested: Any) -> bool:
+def same(current: Any, requested: Any) -> bool:
+    """Whether a value is the requested one, as Redmine stores it."""
     if isinstance(current, list) or isinstance(requested, list):
         # A single value equals a list of one, and no value equals an empty list.
         return _texts(current) == _texts(requested)
