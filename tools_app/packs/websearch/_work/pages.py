@@ -7,7 +7,8 @@ import re
 from typing import Final
 
 from tools_app.http import Page, WebClient, charsets
-from tools_app.packs.websearch._work import feeds, markdown, text
+from tools_app.packs.websearch._work import feeds, markdown, pdf, text
+from tools_app.packs.websearch._work.engines import Remaining
 from tools_app.sdk.errors import ApiError, InvalidArgumentsError, ToolError
 
 OPERATION: Final = "read the page"
@@ -17,7 +18,10 @@ _IN_THREAD_TAGS: Final = 2_000
 _HTML: Final = ("text/html", "application/xhtml+xml")
 _TEXTS: Final = ("application/json", "application/javascript", "application/x-javascript")
 _XML: Final = ("application/xml", "text/xml", "application/rss+xml", "application/atom+xml", "application/rdf+xml")
-_ACCEPT: Final = "text/html, application/xhtml+xml, text/*;q=0.9, application/json;q=0.8, application/xml;q=0.8"
+_ACCEPT: Final = (
+    "text/html, application/xhtml+xml, text/*;q=0.9, application/json;q=0.8, application/xml;q=0.8, "
+    "application/pdf;q=0.7"
+)
 _MARKUP: Final = re.compile(
     rb"\s*<(?:!--|(?:!doctype\s+html|html|head|script|iframe|h1|div|font|table|a|style|title|b|body|br|p)"
     rb"[\s>])",
@@ -26,16 +30,16 @@ _MARKUP: Final = re.compile(
 _BINARY: Final = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
 
 
-async def read(web: WebClient, url: str, seconds: float) -> str:
-    """A page as Markdown.
+async def read(web: WebClient, url: str, seconds: float, documents: pdf.Reader, remaining: Remaining) -> str:
+    """A page as Markdown. `seconds` is the limit of its request; reading a PDF document takes time of its own.
 
     Raises:
-        ToolError: the page is not public, could not be fetched, or is not text; never counted by the circuit breaker.
+        ToolError: the page is not public, could not be fetched, or has no text; never counted by the circuit breaker.
     """
     try:
         # As bytes: many pages declare their encoding only in their content.
         page = await web.get(url, operation=OPERATION, headers={"accept": _ACCEPT}, reads="bytes", seconds=seconds)
-        title, body = await _readable(page)
+        title, body = await _readable(page, documents, remaining)
     except ToolError as error:
         error.blames_upstream = False
         raise
@@ -48,20 +52,22 @@ async def read(web: WebClient, url: str, seconds: float) -> str:
     )
 
 
-async def _readable(page: Page) -> tuple[str, str]:
+async def _readable(page: Page, documents: pdf.Reader, remaining: Remaining) -> tuple[str, str]:
     """The title and the text of the page."""
     declared = page.headers.get("content-type", "")
     data: bytes = page.data or b""  # Some statuses have no body.
+    if _kind(data, declared) == pdf.MIME_TYPE:
+        return await documents.read(data, OPERATION, remaining())
     if len(data) < _IN_THREAD_BYTES and data.count(b"<") < _IN_THREAD_TAGS:
         return _written(data, declared, page.url)
     return await asyncio.to_thread(_written, data, declared, page.url)
 
 
 def _written(data: bytes, declared: str, url: str) -> tuple[str, str]:
-    kind = declared.partition(";")[0].strip().lower() or _looks_like(data)
+    kind = _kind(data, declared)
     if kind not in _HTML and not _is_text(kind):
         raise ApiError(
-            f"Failed to {OPERATION}: its type is {text.plain(kind, 60)}, and only text can be read",
+            f"Failed to {OPERATION}: its type is {text.plain(kind, 60)}, and only text and PDF can be read",
             context={"operation": OPERATION},
             next_step="Look for a text page about it.",
         )
@@ -74,6 +80,10 @@ def _written(data: bytes, declared: str, url: str) -> tuple[str, str]:
     if kind in _HTML:
         return markdown.of(source, url)
     return (_is_xml(kind) and feeds.of(source, url)) or ("", source.strip())
+
+
+def _kind(data: bytes, declared: str) -> str:
+    return declared.partition(";")[0].strip().lower() or _looks_like(data)
 
 
 def _looks_like(data: bytes) -> str:

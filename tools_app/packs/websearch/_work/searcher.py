@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from tools_app.http import ApiClient, WebClient
 from tools_app.packs.websearch import failures, settings
-from tools_app.packs.websearch._work import engines, pages, text
+from tools_app.packs.websearch._work import engines, pages, pdf, text
 from tools_app.packs.websearch._work.duckduckgo import DuckDuckGo, Places
 from tools_app.packs.websearch._work.engines import Engine, Instant, Remaining, Results
 from tools_app.packs.websearch._work.pace import Pace
@@ -29,6 +29,7 @@ class Searcher:
         self._web = web
         self._seconds = options.timeout
         self._searxng = searxng
+        self._documents = pdf.Reader()
         pace = Pace(options.pace_seconds)
         engines: dict[str, Engine] = {
             "duckduckgo": DuckDuckGo(web, pace, options.search_options, options.timeout, places)
@@ -46,7 +47,7 @@ class Searcher:
         return await self._knows_terms.instant(_sendable(query), remaining)
 
     async def read(self, url: str, remaining: Remaining) -> str:
-        return await pages.read(self._web, url, min(self._seconds, remaining()))
+        return await pages.read(self._web, url, min(self._seconds, remaining()), self._documents, remaining)
 
     async def close(self) -> None:
         await self._web.close()
