@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import re
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from tools_app.http import Page, WebClient, charsets
 from tools_app.packs.websearch._work import feeds, markdown, pdf, text
 from tools_app.packs.websearch._work.engines import Remaining
-from tools_app.sdk.errors import ApiError, InvalidArgumentsError, ToolError
+from tools_app.sdk.errors import ApiError, InvalidArgumentsError, ToolError, ToolTimeoutError
 
 OPERATION: Final = "read the page"
+_MARGIN: Final = 1.0
 # Larger pages are converted in a thread, as they would block the event loop noticeably.
 _IN_THREAD_BYTES: Final = 30_000
 _IN_THREAD_TAGS: Final = 2_000
@@ -50,6 +53,44 @@ async def read(web: WebClient, url: str, seconds: float, documents: pdf.Reader, 
             body or "_The page has no text that can be read without running its scripts._",
         ]
     )
+
+
+async def several(urls: Sequence[str], read: Callable[[str, Remaining], Awaitable[str]], remaining: Remaining) -> str:
+    """Pages that are read at once, each with its text or why it could not be read.
+
+    Raises:
+        ToolError: none of them could be read.
+    """
+    outcomes = await asyncio.gather(*(_outcome(url, read, remaining) for url in urls))
+    errors = [outcome for outcome in outcomes if isinstance(outcome, ToolError)]
+    if len(errors) == len(urls):
+        reasons = "; ".join(f"page {position}: {error.message}" for position, error in enumerate(errors, 1))
+        refusal = ApiError(f"None of the pages could be read: {reasons}", next_step=errors[0].next_step)
+        refusal.blames_upstream = False
+        raise refusal
+    # No page can know the number, so none can look like another.
+    number = secrets.token_hex(4)
+    parts = [f"_Each page begins with a line in brackets that has the number {number}._"]
+    for position, (url, outcome) in enumerate(zip(urls, outcomes, strict=True), 1):
+        parts.append(f"[page {position} of {len(urls)}, {number}]")
+        parts.append(_not_read(url, outcome) if isinstance(outcome, ToolError) else outcome)
+    return "\n\n".join(parts)
+
+
+async def _outcome(url: str, read: Callable[[str, Remaining], Awaitable[str]], remaining: Remaining) -> str | ToolError:
+    try:
+        # Earlier than the call: a slow page must not cost the others.
+        async with asyncio.timeout(max(0.0, remaining() - _MARGIN)):
+            return await read(url, remaining)
+    except TimeoutError:
+        return ToolTimeoutError("Request timed out.", next_step="Read this page in a call of its own.")
+    except ToolError as error:
+        return error
+
+
+def _not_read(url: str, error: ToolError) -> str:
+    words = " ".join(filter(None, (f"{error.message.rstrip('.')}.", error.next_step)))
+    return f"# Not read\n\n**URL:** {text.address(url) or text.escaped(url)}\n\n_{text.plain(words)}_"
 
 
 async def _readable(page: Page, documents: pdf.Reader, remaining: Remaining) -> tuple[str, str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -28,6 +29,7 @@ class Searcher:
     ) -> None:
         self._web = web
         self._seconds = options.timeout
+        self._search_options = options.search_options
         self._searxng = searxng
         self._documents = pdf.Reader()
         pace = Pace(options.pace_seconds)
@@ -40,13 +42,21 @@ class Searcher:
         # DuckDuckGo has an API for them; if the operator has not enabled it, it must not get any query.
         self._knows_terms = engines["duckduckgo" if "duckduckgo" in options.engines else options.engines[0]]
 
-    async def search(self, query: str, count: int, remaining: Remaining) -> Results:
-        return await engines.first_answer(self._engines, _sendable(query), count, remaining)
+    async def search(self, query: str, count: int, remaining: Remaining, **limits: str) -> Results:
+        """`limits`: the region and the time range of this search, if they are not the operator's."""
+        search_options = replace(self._search_options, **limits)
+        return await engines.first_answer(self._engines, _sendable(query), count, remaining, search_options)
 
     async def instant(self, query: str, remaining: Remaining) -> Instant:
         return await self._knows_terms.instant(_sendable(query), remaining)
 
-    async def read(self, url: str, remaining: Remaining) -> str:
+    async def read(self, urls: Sequence[str], remaining: Remaining) -> str:
+        """A page, or several at once: then those that cannot be read are a part of the answer."""
+        if len(urls) == 1:
+            return await self._read(urls[0], remaining)
+        return await pages.several(urls, self._read, remaining)
+
+    async def _read(self, url: str, remaining: Remaining) -> str:
         return await pages.read(self._web, url, min(self._seconds, remaining()), self._documents, remaining)
 
     async def close(self) -> None:
