@@ -8,9 +8,10 @@ import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from tools_app.http import Page, WebClient, charsets
+from tools_app.http import Page, charsets
 from tools_app.packs.websearch._work import feeds, markdown, pdf, text
 from tools_app.packs.websearch._work.engines import Remaining
+from tools_app.packs.websearch._work.visits import Visitor
 from tools_app.sdk.errors import ApiError, InvalidArgumentsError, ToolError, ToolTimeoutError
 
 OPERATION: Final = "read the page"
@@ -33,15 +34,15 @@ _MARKUP: Final = re.compile(
 _BINARY: Final = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
 
 
-async def read(web: WebClient, url: str, seconds: float, documents: pdf.Reader, remaining: Remaining) -> str:
-    """A page as Markdown. `seconds` is the limit of its request; reading a PDF document takes time of its own.
+async def read(visitor: Visitor, url: str, documents: pdf.Reader, remaining: Remaining) -> str:
+    """A page as Markdown.
 
     Raises:
         ToolError: the page is not public, could not be fetched, or has no text; never counted by the circuit breaker.
     """
     try:
         # As bytes: many pages declare their encoding only in their content.
-        page = await web.get(url, operation=OPERATION, headers={"accept": _ACCEPT}, reads="bytes", seconds=seconds)
+        page = await visitor.page(url, OPERATION, {"accept": _ACCEPT}, remaining)
         title, body = await _readable(page, documents, remaining)
     except ToolError as error:
         error.blames_upstream = False

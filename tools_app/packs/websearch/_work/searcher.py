@@ -14,7 +14,9 @@ from tools_app.packs.websearch._work import engines, pages, pdf, text
 from tools_app.packs.websearch._work.duckduckgo import DuckDuckGo, Places
 from tools_app.packs.websearch._work.engines import Engine, Instant, Remaining, Results
 from tools_app.packs.websearch._work.pace import Pace
+from tools_app.packs.websearch._work.robots import Robots
 from tools_app.packs.websearch._work.searxng import SearXNG
+from tools_app.packs.websearch._work.visits import Hosts, Visitor
 from tools_app.packs.websearch.settings import Settings
 from tools_app.sdk.errors import InvalidArgumentsError, Problem
 
@@ -28,10 +30,11 @@ class Searcher:
         self, options: Settings, web: WebClient, searxng: ApiClient | None, places: Places | None = None
     ) -> None:
         self._web = web
-        self._seconds = options.timeout
         self._search_options = options.search_options
         self._searxng = searxng
         self._documents = pdf.Reader()
+        robots = Robots(web, options.user_agent) if options.follows_robots else None
+        self._visitor = Visitor(web, Hosts(options.pace_seconds), robots, options.timeout)
         pace = Pace(options.pace_seconds)
         engines: dict[str, Engine] = {
             "duckduckgo": DuckDuckGo(web, pace, options.search_options, options.timeout, places)
@@ -57,7 +60,7 @@ class Searcher:
         return await pages.several(urls, self._read, remaining)
 
     async def _read(self, url: str, remaining: Remaining) -> str:
-        return await pages.read(self._web, url, min(self._seconds, remaining()), self._documents, remaining)
+        return await pages.read(self._visitor, url, self._documents, remaining)
 
     async def close(self) -> None:
         await self._web.close()
