@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import io
+import threading
+import time
 import zlib
 from collections.abc import Sequence
 
@@ -173,3 +175,23 @@ class TestDocumentsThatAttack:
             return (await reader.read(data, "read the page", 60))[1]
 
         assert asyncio.run(cancelled()) == "## Page 1\n\nAfter"
+
+    def test_the_process_of_a_cancelled_call_is_killed(self) -> None:
+        async def cancelled() -> float:
+            reader = pdf.Reader()
+            reading = asyncio.ensure_future(reader.read(document([SLOW], packed=True), "read the page", 30))
+            # The thread that starts the process.
+            for _ in range(3_000):
+                if any("asyncio" in one.name for one in threading.enumerate()):
+                    break
+                await asyncio.sleep(0.01)
+            reading.cancel()
+            begun = time.monotonic()
+            with pytest.raises(asyncio.CancelledError):
+                await reading
+            # Its place is free once it has ended: at its own deadline it would be after 15 seconds.
+            for _ in range(pdf.AT_ONCE):
+                await reader._places.acquire()
+            return time.monotonic() - begun
+
+        assert asyncio.run(cancelled()) < 10

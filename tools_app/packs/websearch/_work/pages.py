@@ -66,8 +66,13 @@ async def several(urls: Sequence[str], read: Callable[[str, Remaining], Awaitabl
     errors = [outcome for outcome in outcomes if isinstance(outcome, ToolError)]
     if len(errors) == len(urls):
         reasons = "; ".join(f"page {position}: {error.message}" for position, error in enumerate(errors, 1))
-        refusal = ApiError(f"None of the pages could be read: {reasons}", next_step=errors[0].next_step)
+        refusal = ApiError(
+            f"None of the pages could be read: {reasons}",
+            context={"operation": OPERATION},
+            next_step=errors[0].next_step,
+        )
         refusal.blames_upstream = False
+        refusal.retryable = all(error.retryable for error in errors)
         raise refusal
     # No page can know the number, so none can look like another.
     number = secrets.token_hex(4)
@@ -79,10 +84,13 @@ async def several(urls: Sequence[str], read: Callable[[str, Remaining], Awaitabl
 
 
 async def _outcome(url: str, read: Callable[[str, Remaining], Awaitable[str]], remaining: Remaining) -> str | ToolError:
+    def earlier() -> float:
+        """Before the end of the call: a slow page must not cost the others."""
+        return max(0.0, remaining() - _MARGIN)
+
     try:
-        # Earlier than the call: a slow page must not cost the others.
-        async with asyncio.timeout(max(0.0, remaining() - _MARGIN)):
-            return await read(url, remaining)
+        async with asyncio.timeout(earlier()):
+            return await read(url, earlier)
     except TimeoutError:
         return ToolTimeoutError("Request timed out.", next_step="Read this page in a call of its own.")
     except ToolError as error:

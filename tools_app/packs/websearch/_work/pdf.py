@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -48,35 +49,64 @@ class Reader:
                 await self._places.acquire()
         except TimeoutError:
             raise _refused(operation, "too many documents are being read") from None
-        reading = asyncio.ensure_future(asyncio.to_thread(_records, data, max(0.1, end - loop.time())))
-        # If the call is cancelled, the process keeps its place until it has ended, at its deadline at the latest.
+        process = _Process()
+        reading = asyncio.ensure_future(asyncio.to_thread(process.records, data, max(0.1, end - loop.time())))
+        # The place is free when the process has ended, which is later than the end of a cancelled call.
         reading.add_done_callback(lambda _: self._places.release())
-        records = await asyncio.shield(reading)
+        try:
+            records = await asyncio.shield(reading)
+        except asyncio.CancelledError:
+            process.kill()
+            raise
         return await asyncio.to_thread(_written, records, operation)
 
 
-def _records(data: bytes, seconds: float) -> list[dict[str, Any]]:
-    """What the process has written until it ended, or was killed."""
+class _Process:
+    """The process that reads one document."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._is_killed = False
+
+    def kill(self) -> None:
+        """At once, or when it starts. For any thread."""
+        with self._lock:
+            self._is_killed = True
+            if self._child is not None:
+                self._child.kill()
+
+    def records(self, data: bytes, seconds: float) -> list[dict[str, Any]]:
+        """What the process has written until it ended, or was killed. Blocks."""
+        with self._lock:
+            if self._is_killed:
+                return []
+            self._child = _started()
+        with self._child as child:
+            try:
+                output, _ = child.communicate(data, timeout=seconds)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                # Includes what was read before.
+                output, _ = child.communicate()
+        # The last line may be incomplete.
+        return [json.loads(line) for line in output.splitlines(keepends=True) if line.endswith(b"\n")]
+
+
+def _started() -> subprocess.Popen[bytes]:
     spec = importlib.util.find_spec("pypdf")
     assert spec is not None  # noqa: S101 - it is a dependency
     assert spec.origin is not None  # noqa: S101
     limits = {"pages": MOST_PAGES, "characters": markdown.MOST_SOURCE, "memory": MEMORY, "seconds": SECONDS}
-    try:
-        output = subprocess.run(  # noqa: S603 - our own program
-            [sys.executable, "-I", str(_PROGRAM), str(Path(spec.origin).parents[1]), json.dumps(limits)],
-            input=data,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=child_environment.inherited(os.environ),
-            cwd="/",
-            close_fds=True,
-            timeout=seconds,
-            check=False,
-        ).stdout
-    except subprocess.TimeoutExpired as late:
-        output = late.stdout or b""
-    # The last line may be incomplete.
-    return [json.loads(line) for line in output.splitlines(keepends=True) if line.endswith(b"\n")]
+    return subprocess.Popen(  # noqa: S603 - our own program
+        [sys.executable, "-I", str(_PROGRAM), str(Path(spec.origin).parents[1]), json.dumps(limits)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=child_environment.inherited(os.environ),
+        cwd="/",
+        close_fds=True,
+    )
 
 
 def _written(records: Sequence[Mapping[str, Any]], operation: str) -> tuple[str, str]:
