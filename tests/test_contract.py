@@ -77,6 +77,8 @@ def test_ships_exactly_these_prompts_and_resources() -> None:
         ("prompt", "fix_workflow", "n8n"),
         ("prompt", "plan_my_day", "redmine"),
         ("prompt", "research_question", "websearch"),
+        *(("prompt", pack, pack) for pack in ("n8n", "redmine", "websearch")),
+        *(("resource", f"skill://{pack}/SKILL.md", pack) for pack in ("n8n", "redmine", "websearch")),
     }
 
 

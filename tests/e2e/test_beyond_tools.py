@@ -104,7 +104,9 @@ def switch(home: Home, name: str, *, on: bool) -> None:
 def test_answer_alike_through_every_door(door: str, era: str, home: Home, request: pytest.FixtureRequest) -> None:
     with agent(door, era, home, request) as asking:
         prompts = ask(asking, "prompts/list")["result"]
-        assert [one["name"] for one in prompts["prompts"]] == ["diagnose_failures", "research_question", "tally"]
+        assert [one["name"] for one in prompts["prompts"]] == [
+            *("diagnose_failures", "research_question", "tally", "websearch")
+        ]
         assert prompts["prompts"][2]["arguments"] == [{"name": "what", "description": "", "required": True}]
         assert ("ttlMs" in prompts, "resultType" in prompts) == (era == MODERN, era == MODERN)
 
@@ -182,7 +184,7 @@ def test_without_sessions_nothing_is_promised(home: Home, key: str) -> None:
             capabilities = asking.connect()["capabilities"]
             assert capabilities["prompts"] == {"listChanged": False}
             assert capabilities["resources"] == {"subscribe": False, "listChanged": False}
-            assert len(asking.ask("prompts/list")["prompts"]) == 3
+            assert len(asking.ask("prompts/list")["prompts"]) == 4
             refused = asking.send(asking.message("resources/subscribe", {"uri": "shelf://books/1"}))
             assert answer(refused)["error"]["code"] == -32601
         with HttpAgent(server.url, key, MODERN) as asking:

@@ -27,6 +27,7 @@ from typing import Any, Final
 
 from pydantic_core import to_jsonable_python
 
+from toolhub.testing.skills import assert_skill
 from toolhub.testing.upstream import FakeUpstream, ReceivedRequest, Reply, fake_upstream
 from tools_app.http import ApiClient
 from tools_app.sdk import content, wording
@@ -46,6 +47,7 @@ __all__ = [
     "Reply",
     "acall",
     "assert_contract",
+    "assert_skill",
     "call",
     "context",
     "fake_upstream",

@@ -845,7 +845,7 @@ _WEB_SEARCH: Final = Group(
             "WEBSEARCH_RATE_LIMIT_MS",
             whole_number(0, 60_000),
             1_000,
-            "minimum interval between requests to engines, in each process; 0: none",
+            "minimum interval between requests to engines, and to a host of pages, in each process; 0: none",
         ),
         Setting("WEBSEARCH_MAX_RETRIES", whole_number(0, 3), 2, "retries after network errors and timeouts"),
         Setting(
@@ -860,6 +860,12 @@ _WEB_SEARCH: Final = Group(
             choice("day", "week", "month", "year"),
             "",
             "only results of the last day, week, month or year",
+        ),
+        Setting(
+            "WEBSEARCH_ROBOTS_TXT",
+            FLAG,
+            False,
+            "true: read_page reads only pages that robots.txt of their site permits",
         ),
     ),
 )

@@ -62,6 +62,9 @@ def _is_available(entry: Entry, view: Snapshot) -> bool:
         tool = view.find(name)
         if tool is None or not tool.callable:
             return False
+    if entry.spec.skill:
+        # Instructions for a pack are of use to those who can use any of its tools.
+        return any(tool.pack == entry.pack and tool.callable for tool in view.all)
     # A caller that may use all its tools may use it. Without tools, toolsets select it by its own labels.
     if entry.spec.tools:
         return True

@@ -39,7 +39,11 @@ _METHODS: Final[dict[str, tuple[type[RequestParams], str, str]]] = {
     "resources/templates/list": (PaginatedRequestParams, "resources", "list_templates"),
     "resources/read": (ReadResourceRequestParams, "resources", "read_resource"),
     "completion/complete": (CompleteRequestParams, "completions", "complete"),
+    "skills/list": (PaginatedRequestParams, "skills", "list_skills"),
+    "skills/get": (ReadResourceRequestParams, "skills", "get_skill"),
 }
+# Declared, as `skills/list` and `skills/get` are answered. https://github.com/modelcontextprotocol/ext-skills
+SKILLS_EXTENSION: Final = "io.modelcontextprotocol/skills"
 # The parameters that identify the request, to which answers to its questions are bound.
 _ABOUT: Final = ("name", "arguments", "uri")
 
@@ -67,6 +71,7 @@ def serve(server: Server[Any], changes: Changes, caller_of: Callable[[RequestCon
     """Register the handlers. `tells`: clients of the handshake era can receive change notifications."""
     for method, (params, module, name) in _METHODS.items():
         server.add_request_handler(method, params, _later(f"{__package__}.{module}", name, caller_of))
+    server.extensions[SKILLS_EXTENSION] = {}
     if tells:
         server.add_request_handler("resources/subscribe", SubscribeRequestParams, changes.subscribe)
         server.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, changes.unsubscribe)

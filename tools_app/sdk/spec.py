@@ -234,6 +234,11 @@ class ToolSpec:
         return list(self.body.get("tools", ()))
 
     @property
+    def skill(self) -> Mapping[str, Any]:
+        """What a resource or prompt that was made from a `SKILL.md` says of it: digest, and front matter."""
+        return self.body.get("skill") or {}
+
+    @property
     def passes_on(self) -> bool:
         """Whether its answers can contain text by outsiders."""
         return self.hints.open_world if self.untrusted is None else self.untrusted

@@ -21,7 +21,7 @@ from typing import Final
 
 from tools_app.models import Source
 from tools_app.sdk.names import DefinitionError
-from tools_app.sources import python, shared
+from tools_app.sources import python, shared, skills
 from tools_app.sources.files import OPEN_TO_ALL, Stamp, open_to_all, spec_of, stamp_of
 from tools_app.sources.python import FILE_MODULES
 from tools_app.sources.registry import Registry
@@ -55,6 +55,8 @@ class FolderProvider(python.PythonProvider):
         # The shared files (`_*.py`) as they were when the other files were executed.
         self._common: dict[Path, Stamp] = {}
         self._shared = Shared(folder)
+        # The skills of the packs in these files, as they were when the files were registered.
+        self._skills: dict[Path, Stamp] = {}
         self._trouble: DefinitionError | None = None
         # Before the files are executed: their etags at the first and at the last check.
         self._first_etag = self._last_etag = ""
@@ -65,11 +67,12 @@ class FolderProvider(python.PythonProvider):
         return etag
 
     def _etag_of(self, stamps: Mapping[Path, Stamp]) -> str:
-        return python.etag_of(f"{self.location} {self._trouble or ''}", stamps)
+        return python.etag_of(f"{self.location} {self._trouble or ''}", {**stamps, **skills.stamps_in(self.folder)})
 
     def fill(self, registry: Registry) -> None:
         self._seen = self._stamps()
         self._common = _common(self._seen)
+        self._skills = skills.stamps_in(self.folder)
         with self._shared.alone():
             for path, stamp in self._seen.items():
                 if path not in self._common:
@@ -84,7 +87,7 @@ class FolderProvider(python.PythonProvider):
         with self._lock:
             if self._registry is None:
                 return self._has_changed_unread()
-            before, previous_trouble = self._seen, str(self._trouble)
+            before, previous_trouble, previous_skills = self._seen, str(self._trouble), self._skills
             now = self._seen = self._stamps()
             stable = {path: stamp for path, stamp in now.items() if before.get(path) == stamp}
             shared_changed = self._shared_has_changed(before, now, stable)
@@ -96,7 +99,9 @@ class FolderProvider(python.PythonProvider):
                     self._read(path, now[path])
             for path in removed:
                 _remove_module(path, self._files.pop(path).module)
-            if not to_read and not removed and str(self._trouble) == previous_trouble:
+            self._skills = skills.stamps_in(self.folder)
+            has_same_skills = self._skills == previous_skills
+            if not to_read and not removed and str(self._trouble) == previous_trouble and has_same_skills:
                 return False
             registry = Registry(known=self._registry.problems)
             # A file that is still being written is not read yet: the next check must find another etag.

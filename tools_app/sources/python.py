@@ -10,6 +10,7 @@ import importlib
 import inspect
 import logging
 import pkgutil
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,6 +37,7 @@ from tools_app.sdk.questions import Ask, InputRequired
 from tools_app.sdk.runner import InThread, Jsonable, Returned, Runner
 from tools_app.sdk.spec import FORMAT_PARAMETER, RAW_PARAMETER, Kind, ToolSpec
 from tools_app.sdk.tool import Tool
+from tools_app.sources import skills
 from tools_app.sources.files import Stamp, stamp_of
 from tools_app.sources.lifecycle import Lifecycle
 from tools_app.sources.provider import DescribedTool, SourceContents
@@ -264,9 +266,9 @@ def file_of(module: str) -> str:
 
 
 def stamps_of(module: str) -> dict[Path, Stamp]:
-    """The Python files of a module, or of a package with its packages."""
+    """The Python files and skills of a module, or of a package with its packages."""
     origin = Path(file_of(module))
-    paths = origin.parent.rglob("*.py") if origin.name == "__init__.py" else [origin]
+    paths = [*(origin.parent.rglob("*.py") if origin.name == "__init__.py" else [origin]), *skills.paths_of(origin)]
     return {path: stamp for path in paths if path.name and (stamp := stamp_of(path)) is not None}
 
 
@@ -309,7 +311,7 @@ def _take_entry(entry: EntryPoint, registry: Registry) -> None:
         report(error, path, place, registry, about=f"entry point {entry.name} = {entry.value}: ")
         return
     if isinstance(loaded, Pack):
-        _take_pack(loaded, registry)
+        _take_pack(loaded, registry, sys.modules[entry.module])
     else:
         _take_package(loaded.__name__, registry)
 
@@ -332,7 +334,7 @@ def take(module: ModuleType, registry: Registry) -> None:
         except BREAKAGES as error:
             report(error, "", f"{module.__name__}.{name}", registry)
     for pack in packs:
-        _take_pack(pack, registry)
+        _take_pack(pack, registry, module)
     for declaration in loose:
         if isinstance(declaration, Offer):
             _offer(declaration, registry, _pack_name(module))
@@ -364,7 +366,7 @@ def _pack_name(module: ModuleType) -> str:
     return name if NAME.fullmatch(name) else "tools"
 
 
-def _take_pack(pack: Pack, registry: Registry) -> None:
+def _take_pack(pack: Pack, registry: Registry, module: ModuleType) -> None:
     if pack not in registry.packs:
         registry.packs.append(pack)
     for error in pack.broken:
@@ -373,6 +375,20 @@ def _take_pack(pack: Pack, registry: Registry) -> None:
         _add(tool, registry, pack.name)
     for offer in pack.offers:
         _offer(offer, registry, pack.name)
+    _take_skill(pack, registry, module)
+
+
+def _take_skill(pack: Pack, registry: Registry, module: ModuleType) -> None:
+    """Register the `SKILL.md` that lies beside a module of the pack."""
+    file = getattr(module, "__file__", None)
+    if not file or any(loaded.pack == pack.name and loaded.spec.skill for loaded in registry.offers):
+        return
+    shared = module.__name__.startswith(f"{FILE_MODULES}.")
+    try:
+        for offer in skills.offers_of(pack, Path(file).parent, shared=shared):
+            _offer(offer, registry, pack.name)
+    except DefinitionError as error:
+        report(error, "", pack.name, registry)
 
 
 def _add(tool: Tool, registry: Registry, pack: str) -> None:

@@ -186,3 +186,75 @@ def test_no_error_advises_a_setting_that_is_set(
             with pytest.raises(ToolError) as caught:
                 ask(tool, query=f"{trouble}")
             assert "WEBSEARCH_SEARXNG_URL" not in caught.value.next_step
+
+
+# ---- the region and the time of one search
+
+
+def test_a_search_has_a_region_and_a_time_of_its_own(ask: Ask, web: FakeWeb) -> None:
+    web.changes |= {"search_options": SearchOptions(region="de-de", safe_search="strict", time_range="year")}
+    web.say("html", "ddg_html_last_page.html")
+    answer = ask("web_search", query="django", region="jp-ja", time_range="week")
+    assert web.asked("html")[0] | {"kl": "jp-jp", "kp": "1", "df": "w"} == web.asked("html")[0]
+    assert re.search(r"_Source: DuckDuckGo \(\d+ results, region jp-ja, last week\)_$", answer)
+    # What a search does not say is as the operator has set it.
+    answer = ask("web_search", query="django", time_range="day")
+    assert web.asked("html")[1] | {"kl": "de-de", "kp": "1", "df": "d"} == web.asked("html")[1]
+    assert answer.endswith("results, last day)_")
+    assert re.search(r"\(\d+ results\)_$", ask("web_search", query="django"))
+
+
+@pytest.mark.parametrize(
+    ("region", "language"),
+    [
+        ("at-de", "de-AT"),
+        ("jp-ja", "ja-JP"),
+        ("jp-jp", "ja-JP"),
+        ("uk-en", "en-GB"),
+        ("gb-en", "en-GB"),
+        ("wt-wt", None),
+    ],
+)
+def test_searxng_gets_the_region_as_a_language(ask: Ask, web: FakeWeb, region: str, language: str | None) -> None:
+    web.changes |= {"engines": ("searxng",)}
+    answer = ask("web_search", query="django", region=region, time_range="month")
+    (asked,) = web.asked("search")
+    assert (asked.get("language"), asked["time_range"]) == (language, "month")
+    assert answer.endswith(f"results, region {region}, last month)_")
+
+
+def test_a_region_that_duckduckgo_would_ignore_is_refused_before_anything_is_sent(ask: Ask, web: FakeWeb) -> None:
+    for region, others in (("de-fr", "de-de"), ("ch-rm", "ch-de, ch-fr, ch-it"), ("gb-cy", "gb-en"), ("zz-zz", "")):
+        with pytest.raises(ToolError, match=f"DuckDuckGo has no region {region}") as caught:
+            ask("web_search", query="django", region=region)
+        assert others in caught.value.message or others in str(caught.value.details)
+        assert "search without region" in caught.value.next_step
+    assert web.server.requests == []
+
+
+def test_an_engine_without_the_region_is_replaced_by_one_that_has_it(ask: Ask, web: FakeWeb) -> None:
+    web.changes |= {"engines": ("duckduckgo", "searxng")}
+    answer = ask("web_search", query="django", region="ch-rm")
+    assert answer.endswith("_Source: SearXNG (10 results, region ch-rm)_")
+    assert web.asked("html") == []
+
+
+def test_a_region_that_an_operator_has_set_is_sent_as_it_is(ask: Ask, web: FakeWeb) -> None:
+    web.changes |= {"search_options": SearchOptions(region="de-fr")}
+    web.say("html", "ddg_html_last_page.html")
+    ask("web_search", query="django")
+    assert web.asked("html")[0]["kl"] == "de-fr"
+
+
+def test_nothing_found_within_limits_names_them(ask: Ask, web: FakeWeb) -> None:
+    web.changes |= {"engines": ("searxng",)}
+    assert ask("web_search", query="nothing") == "No results found."
+    limited = ask("web_search", query="nothing", region="at-de", time_range="day")
+    assert limited == "No results found. The search was limited to: region at-de, last day."
+
+
+@pytest.mark.parametrize("limits", [{"region": "Japan"}, {"region": "JP-ja"}, {"time_range": "hour"}])
+def test_other_regions_and_times_are_refused(ask: Ask, web: FakeWeb, limits: dict[str, str]) -> None:
+    with pytest.raises(ToolError, match="Invalid|expected|must"):
+        ask("web_search", query="django", **limits)
+    assert web.server.requests == []

@@ -61,3 +61,37 @@ def test_a_feed_is_a_list_of_its_entries(
     answer = read()
     assert f"# {title or 'Page without a title'}\n" in answer
     assert body_of(answer).startswith(shown.format(base=f"http://page.test:{web.server.port}"))
+
+
+@pytest.mark.parametrize(
+    ("described", "shown"),
+    [
+        ("<description>Plain  text</description>", "Plain text"),
+        ("<description>&lt;p&gt;A &lt;b&gt;bold&lt;/b&gt; *word*&lt;/p&gt;</description>", "A bold \\*word\\*"),
+        ("<description><![CDATA[<p>Shown &amp; <script>SECRET()</script>said]]></description>", "Shown & said"),
+        ("<description/><summary>Second choice</summary>", "Second choice"),
+        ("<description>&lt;!-- a --&gt;</description>", ""),
+        ("<description>One</description>", ""),  # No more than the title says.
+        (f"<description>{'long ' * 5_000}</description>", "long " * 39),
+    ],
+)
+def test_entries_have_the_beginning_of_their_summary(read: Read, web: FakeWeb, described: str, shown: str) -> None:
+    web.say("page", (f"<rss><channel><item><title>One</title>{described}</item></channel></rss>", "text/xml"))
+    first, *others = body_of(read()).split("\n")
+    assert first == "- One"
+    assert [line.startswith(f"  {shown}") for line in others] == ([True] if shown else [])
+    assert all(len(line) < 210 and "SECRET" not in line for line in others)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "<!DOCTYPE rss SYSTEM 'http://page.test/x.dtd'><rss><item><title>a</title></item></rss>",
+        "<!DOCTYPE rss [<!ENTITY a SYSTEM 'file:///etc/passwd'>]><rss><item><title>&a;</title></item></rss>",
+        "<!DOCTYPE rss [<!ENTITY a 'aaa'><!ENTITY b '&a;&a;&a;'>]><rss><item><title>&b;</title></item></rss>",
+    ],
+)
+def test_no_entity_of_a_feed_is_expanded_or_fetched(read: Read, web: FakeWeb, source: str) -> None:
+    web.say("page", (source, "application/rss+xml"))
+    assert body_of(read()) == source
+    assert len(web.server.requests) == 1

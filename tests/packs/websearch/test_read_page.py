@@ -125,17 +125,17 @@ def test_text_of_every_kind_is_read(read: Read, web: FakeWeb, data: Any, kind: s
 
 
 @pytest.mark.parametrize(
-    "kind", ["image/png", "application/pdf", "application/octet-stream", "image/svg+xml", "video/mp4"]
+    "kind", ["image/png", "application/msword", "application/octet-stream", "image/svg+xml", "video/mp4"]
 )
 def test_what_is_no_text_is_refused(read: Read, web: FakeWeb, kind: str) -> None:
     web.say("page", ("data", kind))
     with pytest.raises(
-        ToolError, match=re.escape(f"Failed to read the page: its type is {kind}, and only text can be read")
+        ToolError, match=re.escape(f"Failed to read the page: its type is {kind}, and only text and PDF can be read")
     ):
         read()
-    for number, data in enumerate((b"%PDF-1.7", b"\x89PNG\x1a\n", b"\x1f\x8b\x08")):
+    for number, data in enumerate((b"PK\x03\x04", b"\x89PNG\x1a\n", b"\x1f\x8b\x08")):
         web.say("page", (data, ""))
-        with pytest.raises(ToolError, match="its type is application/.*, and only text can be read"):
+        with pytest.raises(ToolError, match="its type is application/.*, and only text and PDF can be read"):
             read(f"/page/{number}")
     web.say("page", (b"\x7fELF\x00\x01", "text/plain"))
     with pytest.raises(ToolError, match="not text, whatever its content type"):

@@ -29,6 +29,7 @@ FAULTY = {
     "WEBSEARCH_REGION": ["germany", "de_DE"],
     "WEBSEARCH_SAFE_SEARCH": ["on"],
     "WEBSEARCH_TIME_RANGE": ["decade"],
+    "WEBSEARCH_ROBOTS_TXT": ["maybe", "2"],
 }
 
 

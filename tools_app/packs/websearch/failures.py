@@ -8,6 +8,8 @@ from typing import Final
 from tools_app.packs.websearch import settings
 from tools_app.sdk.errors import (
     ApiError,
+    InvalidArgumentsError,
+    Problem,
     ToolError,
     ToolTimeoutError,
     UpstreamError,
@@ -70,6 +72,16 @@ def of_searxng(error: ToolError) -> ToolError:
 def silent_engines(words: str) -> ApiError:
     """SearXNG responded, but none of its engines did."""
     return _refused(200, f"engines that did not answer: {words}", _ENGINES_SILENT)
+
+
+def no_region(engine: str, region: str, others: str) -> InvalidArgumentsError:
+    """The engine would ignore this region without an error."""
+    error = InvalidArgumentsError(
+        problems=[Problem("/region", f"{engine} has no region {region}", others or "another region")],
+        next_step="Use one that it has, or search without region, in the language of the country.",
+    )
+    error.blames_upstream = False
+    return error
 
 
 def _in_our_words(error: ToolError, unreadable: str, next_step: str) -> ToolError:

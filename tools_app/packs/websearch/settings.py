@@ -33,6 +33,8 @@ class Settings:
     pace_seconds: float
     retries: int
     search_options: SearchOptions
+    # Whether pages are read only where robots.txt of their site permits it.
+    follows_robots: bool = False
 
     @property
     def deadline(self) -> float:
@@ -59,4 +61,5 @@ def current() -> Settings:
             safe_search=conf.value(f"{_PREFIX}SAFE_SEARCH"),
             time_range=conf.value(f"{_PREFIX}TIME_RANGE"),
         ),
+        follows_robots=conf.value(f"{_PREFIX}ROBOTS_TXT"),
     )

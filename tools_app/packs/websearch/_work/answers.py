@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from tools_app.packs.websearch import failures
@@ -12,14 +13,16 @@ MOST_TOPICS: Final = 10
 _NO_INSTANT: Final = "No instant answer available for this query."
 
 
-def of_search(query: str, results: Results) -> str:
+def of_search(query: str, results: Results, limits: Sequence[str] = ()) -> str:
+    """`limits`: what the caller has limited the search to."""
     if not results.hits:
-        return failures.NOTHING_FOUND
+        limited = f" The search was limited to: {', '.join(limits)}." if limits else ""
+        return f"{failures.NOTHING_FOUND}{limited}"
     parts = [f'## Web Search Results for "{escaped(query)}"']
     for number, hit in enumerate(results.hits, 1):
         lines = [f"### {number}. {escaped(hit.title)}", f"**URL:** {hit.url}"]
         parts += ["\n".join([*lines, escaped(hit.snippet)] if hit.snippet else lines), "---"]
-    return "\n\n".join([*parts, f"_Source: {results.engine} ({len(results.hits)} results)_"])
+    return "\n\n".join([*parts, f"_Source: {results.engine} ({', '.join([f'{len(results.hits)} results', *limits])})_"])
 
 
 def of_instant(query: str, instant: Instant) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote, urlsplit
 
 from tools_app.packs.websearch import failures
-from tools_app.packs.websearch._work import text
+from tools_app.packs.websearch._work import regions, text
 from tools_app.packs.websearch._work.engines import Hit, Instant, Remaining, Topic, distinct, request_seconds
 from tools_app.packs.websearch._work.pace import Pace
 from tools_app.packs.websearch.settings import SearchOptions
@@ -57,12 +57,13 @@ class DuckDuckGo:
         self._pace = pace
         self._seconds = seconds
         self._places = places or Places()
-        params = {"kl": options.region, "kp": _SAFE[options.safe_search], "df": _RANGE.get(options.time_range, "")}
-        self._search_params = {name: value for name, value in params.items() if value}
+        self._default_region = options.region
 
-    async def search(self, query: str, count: int, remaining: Remaining) -> Sequence[Hit]:
+    async def search(
+        self, query: str, count: int, remaining: Remaining, search_options: SearchOptions
+    ) -> Sequence[Hit]:
         """POST a form: the query is not in the URL, so it appears in no log on the way, and may be long."""
-        form = {"q": query, "b": "", **self._search_params}
+        form = {"q": query, "b": "", **self._search_params(search_options)}
         try:
             return await self._pages(self._places.html, form, count, remaining)
         except ToolError as error:
@@ -73,6 +74,18 @@ class DuckDuckGo:
                 return await self._pages(self._places.lite, form, count, remaining)
             except ToolError as another:
                 raise error from another
+
+    def _search_params(self, search_options: SearchOptions) -> Mapping[str, str]:
+        """Raises: InvalidArgumentsError, for a region that DuckDuckGo would ignore."""
+        region = search_options.region
+        if region != self._default_region and not regions.duckduckgo_has(region):
+            raise failures.no_region(self.name, region, regions.of_country(region))
+        params = {
+            "kl": regions.for_duckduckgo(region),
+            "kp": _SAFE[search_options.safe_search],
+            "df": _RANGE.get(search_options.time_range, ""),
+        }
+        return {name: value for name, value in params.items() if value}
 
     async def _pages(self, address: str, form: Mapping[str, str], count: int, remaining: Remaining) -> Sequence[Hit]:
         page = await self._page(address, form, remaining)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from tools_app.packs.websearch.settings import SearchOptions
 from tools_app.sdk.errors import ToolError
 from tools_app.sdk.levels import TRACE
 
@@ -57,12 +58,16 @@ class Engine(Protocol):
     @property
     def name(self) -> str: ...
 
-    async def search(self, query: str, count: int, remaining: Remaining) -> Sequence[Hit]: ...
+    async def search(
+        self, query: str, count: int, remaining: Remaining, search_options: SearchOptions
+    ) -> Sequence[Hit]: ...
 
     async def instant(self, query: str, remaining: Remaining) -> Instant: ...
 
 
-async def first_answer(engines: Sequence[Engine], query: str, count: int, remaining: Remaining) -> Results:
+async def first_answer(
+    engines: Sequence[Engine], query: str, count: int, remaining: Remaining, search_options: SearchOptions
+) -> Results:
     """The results of the first engine that answers: each engine is a fallback for those before it.
 
     Raises:
@@ -71,7 +76,7 @@ async def first_answer(engines: Sequence[Engine], query: str, count: int, remain
     first: ToolError | None = None
     for engine in engines:
         try:
-            hits = await engine.search(query, count, remaining)
+            hits = await engine.search(query, count, remaining, search_options)
         except ToolError as error:
             first = first or error
             if len(engines) > 1:

@@ -1,4 +1,4 @@
-"""News feeds (RSS 0.9 to 2.0, Atom) as a list of their entries, in the feed's order."""
+"""News feeds (RSS 0.9 to 2.0, Atom) as a list of their entries, in the feed's order: title, link, date, summary."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ MOST_SOURCE: Final = 1_000_000
 _PIECE: Final = 64 * 1024
 _ROOTS: Final = ("rss", "feed", "RDF")
 _DATES: Final = ("pubDate", "published", "updated", "date")
+_SUMMARIES: Final = ("summary", "description", "content", "encoded")
+_MOST_SUMMARY: Final = 200
+# Of the HTML that a summary is made from.
+_MOST_HTML: Final = 4_000
 
 
 def of(source: str, url: str) -> tuple[str, str] | None:
@@ -44,7 +48,21 @@ def _line(entry: ElementTree.Element, url: str) -> str:
     address = text.address(urljoin(url, link)) if link else ""
     entry_line = f"- [{title}]({text.in_brackets(address)})" if address else f"- {title}"
     date = next((date_text for name in _DATES if (date_text := text.escaped(_text(entry, name), 50))), "")
-    return f"{entry_line} ({date})" if date else entry_line
+    if date:
+        entry_line = f"{entry_line} ({date})"
+    summary = next((summary for name in _SUMMARIES if (summary := _summary(_text(entry, name)))), "")
+    return f"{entry_line}\n  {summary}" if summary and summary != title else entry_line
+
+
+def _summary(source: str) -> str:
+    """The beginning of a description, which is often HTML."""
+    if "<" in source or "&" in source:
+        from selectolax.lexbor import LexborHTMLParser
+
+        tree = LexborHTMLParser(source[:_MOST_HTML])
+        tree.strip_tags(["script", "style"])
+        source = tree.body.text(separator=" ") if tree.body is not None else ""
+    return text.escaped(source, _MOST_SUMMARY)
 
 
 def _link(entry: ElementTree.Element) -> str:

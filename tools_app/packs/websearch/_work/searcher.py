@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 from weakref import WeakKeyDictionary
 
 from tools_app.http import ApiClient, WebClient
 from tools_app.packs.websearch import failures, settings
-from tools_app.packs.websearch._work import engines, pages, text
+from tools_app.packs.websearch._work import engines, pages, pdf, text
 from tools_app.packs.websearch._work.duckduckgo import DuckDuckGo, Places
 from tools_app.packs.websearch._work.engines import Engine, Instant, Remaining, Results
 from tools_app.packs.websearch._work.pace import Pace
+from tools_app.packs.websearch._work.robots import Robots
 from tools_app.packs.websearch._work.searxng import SearXNG
+from tools_app.packs.websearch._work.visits import Hosts, Visitor
 from tools_app.packs.websearch.settings import Settings
 from tools_app.sdk.errors import InvalidArgumentsError, Problem
 
@@ -27,8 +30,11 @@ class Searcher:
         self, options: Settings, web: WebClient, searxng: ApiClient | None, places: Places | None = None
     ) -> None:
         self._web = web
-        self._seconds = options.timeout
+        self._search_options = options.search_options
         self._searxng = searxng
+        self._documents = pdf.Reader()
+        robots = Robots(web, options.user_agent) if options.follows_robots else None
+        self._visitor = Visitor(web, Hosts(options.pace_seconds), robots, options.timeout)
         pace = Pace(options.pace_seconds)
         engines: dict[str, Engine] = {
             "duckduckgo": DuckDuckGo(web, pace, options.search_options, options.timeout, places)
@@ -39,14 +45,22 @@ class Searcher:
         # DuckDuckGo has an API for them; if the operator has not enabled it, it must not get any query.
         self._knows_terms = engines["duckduckgo" if "duckduckgo" in options.engines else options.engines[0]]
 
-    async def search(self, query: str, count: int, remaining: Remaining) -> Results:
-        return await engines.first_answer(self._engines, _sendable(query), count, remaining)
+    async def search(self, query: str, count: int, remaining: Remaining, **limits: str) -> Results:
+        """`limits`: the region and the time range of this search, if they are not the operator's."""
+        search_options = replace(self._search_options, **limits)
+        return await engines.first_answer(self._engines, _sendable(query), count, remaining, search_options)
 
     async def instant(self, query: str, remaining: Remaining) -> Instant:
         return await self._knows_terms.instant(_sendable(query), remaining)
 
-    async def read(self, url: str, remaining: Remaining) -> str:
-        return await pages.read(self._web, url, min(self._seconds, remaining()))
+    async def read(self, urls: Sequence[str], remaining: Remaining) -> str:
+        """A page, or several at once: then those that cannot be read are a part of the answer."""
+        if len(urls) == 1:
+            return await self._read(urls[0], remaining)
+        return await pages.several(urls, self._read, remaining)
+
+    async def _read(self, url: str, remaining: Remaining) -> str:
+        return await pages.read(self._visitor, url, self._documents, remaining)
 
     async def close(self) -> None:
         await self._web.close()

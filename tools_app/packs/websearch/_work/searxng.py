@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tools_app.packs.websearch import failures
-from tools_app.packs.websearch._work import text
+from tools_app.packs.websearch._work import regions, text
 from tools_app.packs.websearch._work.engines import Hit, Instant, Remaining, distinct, request_seconds
 from tools_app.packs.websearch._work.pace import Pace
 from tools_app.packs.websearch.settings import SearchOptions
@@ -29,17 +29,15 @@ class SearXNG:
         self._api = api
         self._pace = pace
         self._seconds = seconds
-        self._search_params = {
-            "language": _language(search_options.region),
-            "safesearch": _SAFE[search_options.safe_search],
-            "time_range": search_options.time_range or None,
-        }
+        self._search_options = search_options
 
-    async def search(self, query: str, count: int, remaining: Remaining) -> Sequence[Hit]:
+    async def search(
+        self, query: str, count: int, remaining: Remaining, search_options: SearchOptions
+    ) -> Sequence[Hit]:
         hits: list[Hit] = []
         for number in range(1, MOST_PAGES + 1):
             try:
-                page = await self._page(query, number, remaining)
+                page = await self._page(query, number, remaining, search_options)
             except ToolError:
                 if hits:
                     break  # Keep the results so far.
@@ -51,18 +49,27 @@ class SearXNG:
 
     async def instant(self, query: str, remaining: Remaining) -> Instant:
         """An answer or infobox of SearXNG; its results are for `search`."""
-        response = await self._request(query, 1, remaining)
+        response = await self._request(query, 1, remaining, self._search_options)
         instant = instant_of(response) if isinstance(response, dict) else None
         if instant is None or not instant.words:
             read(response)
         return instant or Instant(self.name)
 
-    async def _page(self, query: str, number: int, remaining: Remaining) -> Sequence[Hit]:
-        return read(await self._request(query, number, remaining), first=number == 1)
+    async def _page(
+        self, query: str, number: int, remaining: Remaining, search_options: SearchOptions
+    ) -> Sequence[Hit]:
+        return read(await self._request(query, number, remaining, search_options), first=number == 1)
 
-    async def _request(self, query: str, number: int, remaining: Remaining) -> Any:
+    async def _request(self, query: str, number: int, remaining: Remaining, search_options: SearchOptions) -> Any:
         await self._pace.wait()
-        params = {"q": query, "format": "json", "pageno": number, **self._search_params}
+        params: dict[str, str | int | None] = {
+            "q": query,
+            "format": "json",
+            "pageno": number,
+            "language": regions.language(search_options.region),
+            "safesearch": _SAFE[search_options.safe_search],
+            "time_range": search_options.time_range or None,
+        }
         seconds = request_seconds(self._seconds, remaining)
         try:
             return await self._api.get("search", operation=failures.OPERATION, params=params, timeout=seconds)
@@ -123,11 +130,3 @@ def _plain(value: Any) -> str:
 def _unresponsive(response: Mapping[str, Any]) -> Iterator[str]:
     for entry in _list_of(response, "unresponsive_engines")[:10]:
         yield text.plain(": ".join(map(str, entry)) if isinstance(entry, list) else str(entry), 100)
-
-
-def _language(region: str) -> str | None:
-    """The region `at-de` (Austria, German) as the language `de-AT`; None for worldwide."""
-    country, _, language = region.partition("-")
-    if not region or country == "wt":
-        return None
-    return f"{language}-{country.upper()}"
