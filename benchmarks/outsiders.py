@@ -35,7 +35,7 @@ sys.path[0] = str(CHECKOUT)
 sys.path.append(str(CHECKOUT / "benchmarks"))
 
 KINDS = ("en", "ja", "plain")
-HALVES = ("tuning", "report")
+HALVES = ("tuning", "report", "last")
 
 
 def questions() -> list[dict[str, Any]]:
@@ -89,6 +89,8 @@ def _measure(index: Any, halves: Sequence[str], *, missed: bool) -> None:
     for half in halves:
         for kind in KINDS:
             asked = [one for one in questions() if (one["half"], one["kind"]) == (half, kind)]
+            if not asked:
+                continue
             counts: Counter[str] = Counter()
             for one in asked:
                 counts.update(_judged(index, one, missed=missed))

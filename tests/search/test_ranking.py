@@ -151,6 +151,29 @@ def test_what_japanese_words_end_with_tells_little(benchmark: Any) -> None:
     assert found[0][0].name == "weather"
 
 
+def test_the_first_sentence_says_more_than_what_follows(benchmark: Any) -> None:
+    tools = [
+        made("alpha", "Open a ledger. Before that, weigh the parcel that the ledger is about."),
+        made("beta", "Weigh a parcel. After that, the ledger can be opened."),
+    ]
+    index = Index(benchmark.snapshot(tools).all, {})
+    assert names(index, "weigh parcel") == ["beta", "alpha"]
+    assert names(index, "open ledger") == ["alpha", "beta"]
+
+
+def test_a_word_in_katakana_finds_the_english_one(benchmark: Any) -> None:
+    index = Index(benchmark.snapshot([made("start_sandbox", "Start it."), made("other", "Do another thing.")]).all, {})
+    assert names(index, "サンドボックスを使う") == ["start_sandbox"]
+
+
+def test_a_synonym_that_very_many_tools_have_finds_none_of_them(benchmark: Any) -> None:
+    tools = [made(f"{verb}_{number}", "Do it.") for verb in ("create", "zap") for number in range(150)]
+    index = Index(benchmark.snapshot([*tools, made("establish_peace")]).all, {})
+    assert names(index, "establish") == ["establish_peace"], "and not each that creates something"
+    few = Index(benchmark.snapshot([made("create_thing"), made("establish_peace")]).all, {})
+    assert names(few, "establish") == ["establish_peace", "create_thing"]
+
+
 def test_people_find_what_they_need(benchmark: Any) -> None:
     """At least nine of ten questions, among a thousand tools; benchmarks/search.py says more."""
     asked = json.loads(benchmark.QUESTIONS.read_text())
