@@ -47,7 +47,8 @@ TASKS: Sequence[tuple[str, str, Mapping[str, Any]]] = (
 # What an agent that is given an outline of a log reads of it.
 ERRORS: Mapping[str, Any] = {"where": [{"field": "level", "op": "eq", "value": "error"}]}
 SIZES = (10, 100, 1_000)
-MODES = ("direct", "direct, small", "search", "search, small")
+# `searching` searches even if its list is so short that the mode `search` shows it.
+MODES = ("direct", "direct, small", "search", "search, small", "searching")
 BUDGET = 1_000
 
 
@@ -139,19 +140,25 @@ class Agent:
         from tools_app.sdk.reach import Reach
 
         self.searches = mode.startswith("search")
+        self.forced = mode == "searching"
         self.forgets = forgets
         self.tokens = BUDGET if mode.endswith("small") else None
         self.caller = access.caller_of_process(Reach(mode="search" if self.searches else "direct"))
 
     async def works(self, tasks: Sequence[tuple[str, str, Mapping[str, Any]]]) -> Conversation:
         from tools_app.catalog import catalog, listed
+        from tools_app.catalog.entry import READER
 
         seen = (await catalog.fresh()).seen_by(self.caller)
-        wires = [listed.as_listed(entry) for entry in listed.listed(seen)]
+        entries = [entry for entry in seen.all if entry.is_finder or entry.name == READER]
+        if not self.forced:
+            entries = list(listed.listed(seen))
+        searches = self.searches and any(entry.is_finder for entry in entries)
+        wires = [listed.as_listed(entry) for entry in entries]
         talk = Conversation(len(json.dumps(wires, ensure_ascii=False, separators=(",", ":")).encode()))
         for question, name, arguments in tasks:
             talk.add(question)
-            if self.searches:
+            if searches:
                 if self.forgets or name not in talk.known:
                     await self._find(talk, question, name)
                 writes = seen.find(name).hints.writes  # type: ignore[union-attr]
@@ -165,8 +172,8 @@ class Agent:
         return talk
 
     async def _find(self, talk: Conversation, question: str, name: str) -> None:
-        for offset in (0, 5):
-            answer = await self._call(talk, "search_tools", {"query": question, **({"offset": 5} if offset else {})})
+        for offset in (0, 10):
+            answer = await self._call(talk, "search_tools", {"query": question, **({"offset": 10} if offset else {})})
             found = {tool["name"] for tool in answer["tools"]}
             talk.known |= found
             if name in found:
@@ -204,8 +211,8 @@ async def _measured(size: int) -> None:
         calls = f"{sum(one.calls for one in apart)}, {together[0].calls}"
         missed = f"{sum(len(one.missed) for one in apart)}, {len(together[0].missed)}"
         print(f"{size:>6}{whole:>9,}{mode:>15}{first:>9,}{each:>12,}{all_:>12,}{calls:>9}{missed:>8}")
-    (apart, together), (found_apart, found_together) = measured["direct"], measured["search"]
-    forgetful = [await Agent("search", forgets=True).works(TASKS)]
+    (apart, together), (found_apart, found_together) = measured["direct"], measured["searching"]
+    forgetful = [await Agent("searching", forgets=True).works(TASKS)]
     even = _even(apart, found_apart), _even(together, found_together), _even(together, forgetful)
     print(f"{'':>6}the same with a list of {even[0]:,} apart, {even[1]:,} together, {even[2]:,} where it forgets")
     await engine.close(2)

@@ -84,8 +84,8 @@ def places(ranked: Sequence[Any], tools: Sequence[str]) -> int:
     return next((place for place, key in enumerate(keys, 1) if key in tools), 0)
 
 
-def _measure(index: Any, halves: Sequence[str], *, missed: bool) -> None:
-    print(f"{'half':<8}{'kind':<7}{'asked':>6}{'@1':>18}{'@5':>18}{'@10':>18}{'with source @5':>18}")
+def _measure(index: Any, seen: Any, halves: Sequence[str], *, missed: bool) -> None:
+    print(f"{'half':<8}{'kind':<7}{'asked':>6}{'@1':>18}{'@5':>18}{'@10':>18}{'with source @5':>18}{'source of 5':>18}")
     for half in halves:
         for kind in KINDS:
             asked = [one for one in questions() if (one["half"], one["kind"]) == (half, kind)]
@@ -93,19 +93,24 @@ def _measure(index: Any, halves: Sequence[str], *, missed: bool) -> None:
                 continue
             counts: Counter[str] = Counter()
             for one in asked:
-                counts.update(_judged(index, one, missed=missed))
-            columns = (shown(counts[key], len(asked)) for key in ("1", "5", "10", "source"))
+                counts.update(_judged(index, seen, one, missed=missed))
+            columns = (shown(counts[key], len(asked)) for key in ("1", "5", "10", "source", "likely"))
             print(f"{half:<8}{kind:<7}{len(asked):>6}", *(f"{column:>17}" for column in columns))
 
 
-def _judged(index: Any, one: Mapping[str, Any], *, missed: bool) -> Iterator[str]:
+def _judged(index: Any, seen: Any, one: Mapping[str, Any], *, missed: bool) -> Iterator[str]:
+    from tools_app.catalog.search import likeliest
+
     ranked = index.search(one["question"])
     place = places(ranked, one["tools"])
     yield from (str(most) for most in (1, 5, 10) if 0 < place <= most)
     source = one["tools"][0].partition("/")[0]
-    within = places([(entry, score) for entry, score in ranked if entry.source_name == source], one["tools"])
+    within = places(index.search(one["question"], source), one["tools"])
     if 0 < within <= 5:
         yield "source"
+    likely = {name for name, _ in likeliest(seen, ranked)}
+    if any(tool.partition("/")[0] in likely for tool in one["tools"]):
+        yield "likely"
     if missed and not 0 < place <= 5:
         first = ", ".join(entry.name for entry, _ in ranked[:5])
         print(f"  {place:>3} {within:>3} {one['question']} → {one['tools'][0]}, but: {first}")
@@ -148,13 +153,15 @@ def main() -> None:
 
         django.setup()
         from tools_app.catalog.search.index import Index
+        from tools_app.catalog.snapshot import Snapshot
 
         listed = listings(options.directory)
         begun = time.perf_counter()
-        index = Index(entries(listed), {})
+        seen = Snapshot({entry.folded_name: entry for entry in entries(listed)})
+        index = Index(seen.all, {})
         print(f"{len(index):,} tools of {len(listed)} servers ({time.perf_counter() - begun:.1f} s)")
         halves = options.half or HALVES
-        _measure(index, halves, missed=options.missed and halves == ["tuning"])
+        _measure(index, seen, halves, missed=options.missed and halves == ["tuning"])
         if options.tools:
             _times(listed, options.tools)
 

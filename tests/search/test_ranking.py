@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +173,17 @@ def test_a_synonym_that_very_many_tools_have_finds_none_of_them(benchmark: Any) 
     assert names(index, "establish") == ["establish_peace"], "and not each that creates something"
     few = Index(benchmark.snapshot([made("create_thing"), made("establish_peace")]).all, {})
     assert names(few, "establish") == ["establish_peace", "create_thing"]
+
+
+def test_the_best_match_of_the_source_that_is_named_counts_and_not_that_of_others(benchmark: Any) -> None:
+    """Tools that match far less than the best are dropped."""
+    made_tools = [made("quorum_ballot_tally", "Tally a quorum's ballot and vote."), made("other_vote")]
+    other, best = benchmark.snapshot(made_tools).all
+    index = Index([replace(other, source_name="elsewhere"), replace(best, source_name="here")], {})
+    query = "tally the quorum ballot vote"
+    assert names(index, query) == ["quorum_ballot_tally"]
+    assert [entry.name for entry, _ in index.search(query, "elsewhere")] == ["other_vote"]
+    assert index.search(query, "nowhere") == index.search("quorum_ballot_tally", "nowhere") == []
 
 
 def test_people_find_what_they_need(benchmark: Any) -> None:

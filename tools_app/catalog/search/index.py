@@ -8,7 +8,6 @@ reveal nothing about other tools.
 from __future__ import annotations
 
 import math
-import re
 from array import array
 from bisect import bisect_left
 from collections import defaultdict
@@ -54,8 +53,6 @@ _MOST_LIKE: Final = 8
 _PREFIX: Final = 0.6
 _TYPO: Final = 0.5
 
-_SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s|(?<=。)|\n")
-
 Key = tuple[object, ...]
 
 
@@ -99,8 +96,8 @@ class Index:
     def __len__(self) -> int:
         return len(self.entries)
 
-    def search(self, query: str) -> list[tuple[Entry, float]]:
-        """The tools that match a query, best first. Scores are above 0 and at most 1.
+    def search(self, query: str, source: str = "") -> list[tuple[Entry, float]]:
+        """The tools that match a query, best first; of one source, if it is named. Scores are above 0 and at most 1.
 
         A tool named exactly comes first, followed by tools with such a tag.
         """
@@ -117,6 +114,10 @@ class Index:
             for number, worth in best.items():
                 scores[number] += worth
         exact = self._exact(query)
+        if source:
+            numbers = {number for number, entry in enumerate(self.entries) if entry.source_name == source}
+            scores = {number: score for number, score in scores.items() if number in numbers}
+            exact = {number: rank for number, rank in exact.items() if number in numbers}
         # Weaker matches share only a common word with the query.
         least = _FURTHEST * max(scores.values(), default=0.0)
         ranked = [(0, -score, number) for number, score in scores.items() if score >= least and number not in exact]
@@ -231,7 +232,7 @@ def _fields(entry: Entry) -> Iterator[tuple[float, str]]:
     yield _NAME, f"{entry.alias} {entry.name}"
     yield _TITLE, entry.title
     yield _CATEGORY, entry.category
-    first, _, rest = _SENTENCE_END.sub("\n", entry.description.strip(), count=1).partition("\n")
+    first, rest = words.first_sentence(entry.description)
     yield _FIRST_SENTENCE, first
     yield _DESCRIPTION, rest
     yield _TAGS, " ".join(entry.tags)
