@@ -27,7 +27,7 @@ WireTool = dict[str, Any]
 # Without these two, unlisted tools could not be used.
 _NEEDED: Final = frozenset({"search_tools", "call_tool"})
 
-# A list of at most so many tokens is shown also where tools would be searched for: searching would cost more.
+# In search mode, a list of at most this many tokens is shown directly: searching would cost more.
 SHORT: Final = 3_000
 
 _listed: WeakKeyDictionary[Snapshot, tuple[Entry, ...]] = WeakKeyDictionary()
