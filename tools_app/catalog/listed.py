@@ -28,7 +28,7 @@ WireTool = dict[str, Any]
 _NEEDED: Final = frozenset({"search_tools", "call_tool"})
 
 # In search mode, a list of at most this many tokens is shown directly: searching would cost more.
-SHORT: Final = 3_000
+SHORT: Final = 3_500
 
 _listed: WeakKeyDictionary[Snapshot, tuple[Entry, ...]] = WeakKeyDictionary()
 _digests: WeakKeyDictionary[Snapshot, str] = WeakKeyDictionary()
