@@ -1,6 +1,6 @@
 """What tools cost an agent's context: listed or searched for, with answers as they are or with small ones.
 
-    python benchmarks/modes.py
+    python benchmarks/modes.py [--federated DIRECTORY]
 
 A scripted agent does twelve tasks on hubs of 10, 100 and 1,000 tools, through the engine. Counted are the bytes, by
 three, of all that its model is sent: the list of tools with every turn, the question, and every call and answer of the
@@ -10,10 +10,14 @@ which tool it wants, takes it as soon as it is among those it is shown, and does
 what it has found there; models hesitate, and go wrong. Where an answer is outlined, it reads on as far as the question
 needs. After each size stands how long a list costs as much as searching, also for an agent that forgets, and searches
 anew for every task of a conversation: that is where the threshold of `auto` comes from.
+
+The other tools are made up, or those of real servers (`--federated`, a directory as for benchmarks/outsiders.py), from
+each server in turn. `fields`: the agent says with `_fields` which parts of an order or note it needs.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import os
@@ -47,7 +51,15 @@ TASKS: Sequence[tuple[str, str, Mapping[str, Any]]] = (
 # What an agent that is given an outline of a log reads of it.
 ERRORS: Mapping[str, Any] = {"where": [{"field": "level", "op": "eq", "value": "error"}]}
 SIZES = (10, 100, 1_000)
-MODES = ("direct", "direct, small", "search", "search, small")
+# `searching` searches even if its list is so short that the mode `search` shows it.
+MODES = ("direct", "direct, small", "search", "search, small", "searching", "direct, fields", "search, fields")
+# What an agent that selects reads of these answers.
+FIELDS: Mapping[str, Sequence[str]] = {
+    "list_orders": ["/*/id", "/*/customer"],
+    "get_order": ["/lines/*/article", "/lines/*/pieces"],
+    "search_notes": ["/*/text"],
+    "get_weather": ["/sky", "/degrees"],
+}
 BUDGET = 1_000
 
 
@@ -139,19 +151,28 @@ class Agent:
         from tools_app.sdk.reach import Reach
 
         self.searches = mode.startswith("search")
+        self.selects = mode.endswith("fields")
+        self.forced = mode == "searching"
         self.forgets = forgets
         self.tokens = BUDGET if mode.endswith("small") else None
-        self.caller = access.caller_of_process(Reach(mode="search" if self.searches else "direct"))
+        self.caller = access.caller_of_process(Reach(mode="search" if self.searches else "direct", outside=True))
 
     async def works(self, tasks: Sequence[tuple[str, str, Mapping[str, Any]]]) -> Conversation:
         from tools_app.catalog import catalog, listed
+        from tools_app.catalog.entry import READER
 
         seen = (await catalog.fresh()).seen_by(self.caller)
-        wires = [listed.as_listed(entry) for entry in listed.listed(seen)]
+        entries = [entry for entry in seen.all if entry.is_finder or entry.name == READER]
+        if not self.forced:
+            entries = list(listed.listed(seen))
+        searches = self.searches and any(entry.is_finder for entry in entries)
+        wires = [listed.as_listed(entry) for entry in entries]
         talk = Conversation(len(json.dumps(wires, ensure_ascii=False, separators=(",", ":")).encode()))
-        for question, name, arguments in tasks:
+        for question, name, needed in tasks:
             talk.add(question)
-            if self.searches:
+            selected = {"_fields": FIELDS[name]} if self.selects and name in FIELDS else {}
+            arguments = {**needed, **selected}
+            if searches:
                 if self.forgets or name not in talk.known:
                     await self._find(talk, question, name)
                 writes = seen.find(name).hints.writes  # type: ignore[union-attr]
@@ -165,8 +186,8 @@ class Agent:
         return talk
 
     async def _find(self, talk: Conversation, question: str, name: str) -> None:
-        for offset in (0, 5):
-            answer = await self._call(talk, "search_tools", {"query": question, **({"offset": 5} if offset else {})})
+        for offset in (0, 10):
+            answer = await self._call(talk, "search_tools", {"query": question, **({"offset": 10} if offset else {})})
             found = {tool["name"] for tool in answer["tools"]}
             talk.known |= found
             if name in found:
@@ -204,8 +225,8 @@ async def _measured(size: int) -> None:
         calls = f"{sum(one.calls for one in apart)}, {together[0].calls}"
         missed = f"{sum(len(one.missed) for one in apart)}, {len(together[0].missed)}"
         print(f"{size:>6}{whole:>9,}{mode:>15}{first:>9,}{each:>12,}{all_:>12,}{calls:>9}{missed:>8}")
-    (apart, together), (found_apart, found_together) = measured["direct"], measured["search"]
-    forgetful = [await Agent("search", forgets=True).works(TASKS)]
+    (apart, together), (found_apart, found_together) = measured["direct"], measured["searching"]
+    forgetful = [await Agent("searching", forgets=True).works(TASKS)]
     even = _even(apart, found_apart), _even(together, found_together), _even(together, forgetful)
     print(f"{'':>6}the same with a list of {even[0]:,} apart, {even[1]:,} together, {even[2]:,} where it forgets")
     await engine.close(2)
@@ -219,11 +240,58 @@ def _even(listing: Sequence[Conversation], searching: Sequence[Conversation]) ->
     return tokens_of(round((_sent(searching) - said) / turns))
 
 
+def _federate(directory: Path) -> None:
+    """The tools of these servers, approved and switched on, as if the hub had listed them."""
+    from outsiders import listings
+
+    from tools_app.base import ports
+    from tools_app.models import Source
+    from tools_app.sdk.outside import Listing
+    from tools_app.sources import outside, sync
+
+    listed = listings(directory)
+
+    class Recorded:
+        def listing(self, origin: Any) -> Listing:
+            return Listing(listed[origin.name])
+
+        async def aclose(self) -> None:
+            """There are no connections."""
+
+    ports.upstreams.connect(Recorded)  # type: ignore[arg-type]
+    for name in listed:
+        row = Source(
+            name=name, prefix=name, kind=Source.Kind.MCP_HTTP, location="https://example.com/mcp", enabled=True
+        )
+        row.trust = Source.Trust.AUTO
+        row.save()
+        provider = outside.provider(name)
+        assert provider is not None
+        sync.sync_source(provider, actor="benchmark")
+
+
+def _switch_on(number: int) -> None:
+    """So many tools of other servers, from each in turn."""
+    from tools_app.models import ToolRecord
+
+    by_source: dict[int | None, list[int]] = {}
+    rows = ToolRecord.objects.filter(source__location__startswith="https:").order_by("name")
+    for pk, source in rows.values_list("pk", "source_id"):
+        by_source.setdefault(source, []).append(pk)
+    ranked = [(place, source, pk) for source, pks in by_source.items() for place, pk in enumerate(pks)]
+    first = [pk for _, _, pk in sorted(ranked)[:number]]
+    rows.update(enabled=False)
+    rows.filter(pk__in=first).update(enabled=True)
+
+
 def _sent(talks: Sequence[Conversation]) -> int:
     return sum(one.sent for one in talks)
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--federated", type=Path, metavar="DIRECTORY")
+    federated: Path | None = parser.parse_args().federated
     os.environ.update(DJANGO_SETTINGS_MODULE="toolhub.settings", LOG_LEVEL="error")
     with tempfile.TemporaryDirectory() as home:
         os.environ["TOOLHUB_HOME"] = home
@@ -244,13 +312,17 @@ def main() -> None:
         installation.require_ready(lambda line: None)
         finders = [one for one in shipped() if one.pack and one.pack.name in ("builtin", "finding")]
         print(f"{'tools':>6}{'whole':>9}{'mode':>15}{'list':>9}{'apart':>12}{'together':>12}{'calls':>9}{'missed':>8}")
+        if federated:
+            _federate(federated)
         for size in SIZES:
             hub.current().drop(Sources)
             code = sources.current().code
             own = list(own_tools())
-            for one in (*finders, *own, *others(size - len(own))):
+            for one in (*finders, *own, *(() if federated else others(size - len(own)))):
                 code.loaded().add(one)
             sync.sync_source(code, actor="benchmark")
+            if federated:
+                _switch_on(size - len(own))
             hub.current().drop(CatalogState)
             asyncio.run(_measured(size))
         print("tokens (bytes / 3); apart: each task in a conversation of its own, together: all in one; calls of both")

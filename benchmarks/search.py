@@ -110,7 +110,6 @@ def others(number: int) -> Iterator[Any]:
 
 def snapshot(tools: Sequence[Any], *, keywords: bool = True) -> Any:
     """These tools as a hub would have them, without one."""
-    from tools_app.catalog.entry import Entry, Policy
     from tools_app.catalog.snapshot import Snapshot
     from tools_app.sdk.spec import ToolSpec
 
@@ -119,27 +118,32 @@ def snapshot(tools: Sequence[Any], *, keywords: bool = True) -> Any:
             return cast("ToolSpec", one.spec)
         return ToolSpec.of({**one.spec.body, "keywords": []}, one.spec.runtime)
 
-    policy = Policy(1000, 0, 1000, None, 0, 25_000, {})
-    now = datetime(2026, 1, 1, tzinfo=UTC)
     entries = {
-        one.spec.folded_name: Entry(
-            spec=spec(one),
-            name=one.name,
-            source_name="benchmark",
-            source="code",
-            identity=(),
-            pack=one.pack.name if one.pack else "",
-            tags=tuple(one.tags),
-            enabled=True,
-            registered_at=now,
-            updated_at=now,
-            policy=policy,
-            hints=one.hints,
-            refusal=None,
+        one.spec.folded_name: entry_of(
+            spec(one), source="code", pack=one.pack.name if one.pack else "", tags=tuple(one.tags), hints=one.hints
         )
         for one in tools
     }
     return Snapshot(entries, {key: key for key in entries})
+
+
+def entry_of(spec: Any, **decided: Any) -> Any:
+    """An entry with the usual decisions, or with these."""
+    from tools_app.catalog.entry import Entry, Policy
+
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    usual: dict[str, Any] = {
+        "name": spec.name,
+        "source_name": "benchmark",
+        "identity": (),
+        "tags": (),
+        "enabled": True,
+        "registered_at": now,
+        "updated_at": now,
+        "policy": Policy(1000, 0, 1000, None, 0, 25_000, {}),
+        "refusal": None,
+    }
+    return Entry(spec=spec, **{**usual, **decided})
 
 
 def judged(index: Any, asked: Sequence[Mapping[str, Any]]) -> list[int]:
@@ -156,7 +160,7 @@ def share(places: Sequence[int], within: int) -> float:
     return sum(0 < place <= within for place in places) / len(places)
 
 
-def _timed(function: Callable[[], Any]) -> tuple[float, Any]:
+def timed(function: Callable[[], Any]) -> tuple[float, Any]:
     begun = time.process_time()
     value = function()
     return (time.process_time() - begun) * 1000, value
@@ -209,13 +213,13 @@ def _measure(most: int, *, missed: bool) -> None:
     seen = snapshot(tools)
     for entry in seen.all:  # which a hub has done when it registered them
         entry.definition_hash  # noqa: B018
-    first, index = _timed(lambda: Index(seen.all, {}))
-    again, _ = _timed(lambda: Index(snapshot(tools).all, index.documents))
+    first, index = timed(lambda: Index(seen.all, {}))
+    again, _ = timed(lambda: Index(snapshot(tools).all, index.documents))
     for one in asked:  # the first question about a term finds out how rare it is
         index.search(one["question"])
     gc.collect()
     gc.freeze()  # as a hub does that serves
-    times = sorted(_timed(lambda text=one["question"]: index.search(text))[0] for one in asked for _ in range(5))
+    times = sorted(timed(lambda text=one["question"]: index.search(text))[0] for one in asked for _ in range(5))
     p95 = times[int(len(times) * 0.95)]
     print(f"{most:,} tools: index {first:.0f} ms, again {again:.0f} ms ", end="")
     print(f"of CPU; a search {statistics.median(times):.1f} ms (median), {p95:.1f} ms (p95), {times[-1]:.1f} ms (most)")

@@ -16,11 +16,12 @@ from tools_app.access import access
 from tools_app.base import database
 from tools_app.catalog import catalog, listed, search
 from tools_app.catalog.entry import FINDERS
-from tools_app.catalog.search.finding import signature
+from tools_app.catalog.search.finding import MOST_DESCRIPTION, MOST_PARAMETERS, signature
 from tools_app.engine import Options
 from tools_app.mcp_server.listing import Listings
 from tools_app.models import Approval, AuditEntry, Call, ToolRecord
 from tools_app.sdk.context import Caller
+from tools_app.sdk.decorator import FunctionTool, tool
 from tools_app.sdk.errors import (
     InvalidArgumentsError,
     ToolDisabledError,
@@ -38,8 +39,11 @@ BY_SEARCHING = ["call_many", "call_tool", "call_writing_tool", "describe_tool", 
 
 
 @pytest.fixture
-def finding(settings: Any, transactional_db: None, request: pytest.FixtureRequest) -> Hub:
-    """A hub that has the tools which find others, and some to be found."""
+def finding(
+    settings: Any, transactional_db: None, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Hub:
+    """A hub that has the tools which find others, and some to be found: few, and yet too many to list."""
+    monkeypatch.setattr(listed, "SHORT", 0)
     settings.TOOLHUB_PACKS = ("tests.support.packs.small", "tools_app.packs.finding")
     hub: Hub = request.getfixturevalue("hub")
     hub.add(
@@ -51,6 +55,12 @@ def finding(settings: Any, transactional_db: None, request: pytest.FixtureReques
 
 def local(*toolsets: str, **reach: Any) -> Caller:
     return access.caller_of_process(Reach(frozenset(toolsets) if toolsets else None, **reach))
+
+
+def declared(name: str, description: str) -> FunctionTool:
+    def run(page_id: str = "") -> None: ...
+
+    return tool(name=name, description=description, hints=Hints(read_only=True))(run)
 
 
 def shown(caller: Caller) -> list[str]:
@@ -81,6 +91,28 @@ def test_lists_the_finders_alone_in_search_mode(finding: Hub, settings: Any) -> 
     rebuild_catalog()
     assert shown(local()) == BY_SEARCHING
     assert "echo" in shown(local(mode="direct"))
+
+
+def test_a_short_list_is_shown_also_in_search_mode(finding: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searching would cost more than listing."""
+    everything = shown(local(mode="direct"))
+    cost = listed.cost_of_list(catalog.current().seen_by(local(mode="direct")))
+    for most, names in ((cost, everything), (cost - 1, BY_SEARCHING)):
+        monkeypatch.setattr(listed, "SHORT", most)
+        rebuild_catalog()
+        assert shown(local(mode="search")) == names, most
+    assert call("search_tools", local(mode="search"), query="echo").answer.value["tools"], "can be called all the same"
+
+
+def test_each_toolset_counts_towards_a_short_list(finding: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("find_page", "write_page"):
+        governance.create_toolset(name, actor=governance.trusted("test"), names=[name], mode="search")
+    one, both = local("find_page"), local("find_page", "write_page")
+    cost = sum(listed.costs(catalog.current())[name] for name in ("find_page", "read_result"))
+    monkeypatch.setattr(listed, "SHORT", cost)
+    rebuild_catalog()
+    assert shown(one) == ["find_page", "read_result"]
+    assert shown(both) == BY_SEARCHING, "each of them is short, and together they are not"
 
 
 def test_what_is_not_listed_can_be_called_by_its_name(finding: Hub) -> None:
@@ -162,6 +194,52 @@ def test_finds_what_can_be_called_and_says_how(finding: Hub) -> None:
     assert ([tool["name"] for tool in page["tools"]], page["hasMore"]) == (["write_page"], True)
     nothing = call("search_tools", query="zzzzzz").answer.value
     assert (nothing["tools"], nothing["categories"]) == ([], ["pages", "pages/wiki", "utility"])
+
+
+def test_answers_are_short_and_name_the_likeliest_sources(finding: Hub) -> None:
+    parameters = {f"option_{number}": {"type": "string"} for number in range(30)}
+    schema = {"type": "object", "properties": {**parameters, "page_id": {"type": "string"}}, "required": ["page_id"]}
+    finding.add(
+        declared("copy_page", "Copy a page to another space. " + "Afterwards, both exist. " * 20),
+        declared("long_page", "One sentence about a page " + "that does not end " * 20),
+    )
+    told = call("search_tools", query="copy page").answer.value
+    copied = told["tools"][0]
+    assert (copied["name"], copied["description"]) == ("copy_page", "Copy a page to another space.")
+    assert all(len(one["description"]) <= MOST_DESCRIPTION for one in told["tools"])
+    told = call("search_tools", query="afterwards exist").answer.value
+    assert "sources" not in told, "all tools that match are of one source"
+    told = call("search_tools", query="page calculate").answer.value
+    abouts = {one["name"]: one["about"] for one in told["sources"]}
+    assert list(abouts) == [finding.entry("calculate").source_name, "code"], "one tool is named exactly"
+    assert abouts["code"] == "4 tools: page, long"
+    shown_parameters = signature(schema, most=MOST_PARAMETERS)
+    assert shown_parameters.endswith("page_id*: string, +23"), "what is required is always shown"
+    assert "+" not in signature(schema)
+
+
+def test_a_source_that_is_named_narrows_the_search(finding: Hub) -> None:
+    source = finding.entry("calculate").source_name
+    told = call("search_tools", query="page calculate", source=source.upper()).answer.value
+    assert {tool["name"] for tool in told["tools"]} == {"calculate", "read_result"}
+    assert "sources" not in told
+    nothing = call("search_tools", query="wiki", source=source).answer.value
+    assert (nothing["tools"], nothing["total"]) == ([], 0)
+    assert nothing["names"] == ["calculate", "echo", "read_result"]
+    assert [one["name"] for one in nothing["sources"]] == ["code"], "where there is something"
+    unknown = call("search_tools", query="wiki", source="no_such").answer.value
+    assert unknown["hint"] == "There is no such source. Omit it, or name one of `sources`."
+    assert [one["name"] for one in unknown["sources"]] == ["code"]
+
+
+def test_a_source_reveals_no_tools_outside_a_toolset(finding: Hub) -> None:
+    governance.create_toolset("pages", actor=governance.trusted("test"), names=["find_page"], mode="search")
+    for source in (finding.entry("calculate").source_name, "code"):
+        told = call("search_tools", local("pages"), query="page echo calculate", source=source).answer.value
+        assert "calculate" not in str(told)
+        assert "write" not in str(told)
+    told = call("search_tools", local("pages"), query="zzzz", source="code").answer.value
+    assert told["names"] == ["find_page"]
 
 
 def test_finds_only_what_exists_for_the_caller(finding: Hub) -> None:

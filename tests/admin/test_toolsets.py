@@ -143,7 +143,10 @@ def test_what_was_chosen_and_is_gone_stays_until_it_is_taken_out(chief: Client) 
     assert (Toolset.objects.get().packs, Toolset.objects.get().names) == (["gone"], ["echo", "left"])
 
 
-def test_the_tokens_are_those_that_agents_are_sent(chief: Client, settings: Any) -> None:
+def test_the_tokens_are_those_that_agents_are_sent(
+    chief: Client, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listed, "SHORT", 0)
     settings.TOOLHUB_PACKS = ("tests.support.packs.small", "tools_app.packs.finding")
     find_sources_again()
     sync.sync()

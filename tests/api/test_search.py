@@ -199,6 +199,22 @@ def test_filters_by_every_tag_and_by_the_path_of_a_category(rest: Rest, shelf: N
     assert len(search(rest, "issue", filters={"category": "work"})) == 4
 
 
+def test_says_which_sources_are_likeliest_and_searches_one_of_them(rest: Rest, shelf: None, hub: Hub) -> None:
+    source = hub.entry("echo").source_name
+    body = {"query": "issue echo", "matchType": "relevance"}
+    told = rest.post("/v1/tools/search", body).json()
+    check_form("SearchAnswer", told)
+    names = [one["name"] for one in told["sources"]]
+    assert sorted(names) == sorted(["code", source])
+    assert all("tool" in one["about"] for one in told["sources"])
+    for match_type in ("relevance", "partial"):
+        within = {**body, "query": "echo", "matchType": match_type, "filters": {"source": source}}
+        told = rest.post("/v1/tools/search", within).json()
+        assert [one["name"] for one in told["results"]] == ["echo"], match_type
+        assert rest.post("/v1/tools/search", {**within, "filters": {"source": "code"}}).json()["results"] == []
+    assert "sources" not in told, "only a ranked search knows"
+
+
 def test_lists_categories_by_name(rest: Rest, shelf: None) -> None:
     assert rest.get("/v1/categories").json() == {
         "categories": [

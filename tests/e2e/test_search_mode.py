@@ -49,6 +49,11 @@ async def ask_back(ctx: Context) -> dict[str, bool]:
     reply = await ctx.elicit("Sure?", Sure)
     return {"sure": reply.data.sure}
 
+@tool(hints=Hints(read_only=True), description="Lorem ipsum dolor. " * 800)
+def lorem_ipsum() -> str:
+    """A list that has this is too long to be shown."""
+    return ""
+
 @tool(hints=Hints(read_only=True))
 def many_rows() -> list[str]:
     """Give very many rows."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,40 @@ def test_what_japanese_words_end_with_tells_little(benchmark: Any) -> None:
     tools = [made("weather", "天気を調べる", tags=("天気",)), made("other", "片付けてしまう")]
     found = Index(benchmark.snapshot(tools).all, {}).search("天気を見てしまう")
     assert found[0][0].name == "weather"
+
+
+def test_the_first_sentence_says_more_than_what_follows(benchmark: Any) -> None:
+    tools = [
+        made("alpha", "Open a ledger. Before that, weigh the parcel that the ledger is about."),
+        made("beta", "Weigh a parcel. After that, the ledger can be opened."),
+    ]
+    index = Index(benchmark.snapshot(tools).all, {})
+    assert names(index, "weigh parcel") == ["beta", "alpha"]
+    assert names(index, "open ledger") == ["alpha", "beta"]
+
+
+def test_a_word_in_katakana_finds_the_english_one(benchmark: Any) -> None:
+    index = Index(benchmark.snapshot([made("start_sandbox", "Start it."), made("other", "Do another thing.")]).all, {})
+    assert names(index, "サンドボックスを使う") == ["start_sandbox"]
+
+
+def test_a_synonym_that_very_many_tools_have_finds_none_of_them(benchmark: Any) -> None:
+    tools = [made(f"{verb}_{number}", "Do it.") for verb in ("create", "zap") for number in range(150)]
+    index = Index(benchmark.snapshot([*tools, made("establish_peace")]).all, {})
+    assert names(index, "establish") == ["establish_peace"], "and not each that creates something"
+    few = Index(benchmark.snapshot([made("create_thing"), made("establish_peace")]).all, {})
+    assert names(few, "establish") == ["establish_peace", "create_thing"]
+
+
+def test_the_best_match_of_the_source_that_is_named_counts_and_not_that_of_others(benchmark: Any) -> None:
+    """Tools that match far less than the best are dropped."""
+    made_tools = [made("quorum_ballot_tally", "Tally a quorum's ballot and vote."), made("other_vote")]
+    other, best = benchmark.snapshot(made_tools).all
+    index = Index([replace(other, source_name="elsewhere"), replace(best, source_name="here")], {})
+    query = "tally the quorum ballot vote"
+    assert names(index, query) == ["quorum_ballot_tally"]
+    assert [entry.name for entry, _ in index.search(query, "elsewhere")] == ["other_vote"]
+    assert index.search(query, "nowhere") == index.search("quorum_ballot_tally", "nowhere") == []
 
 
 def test_people_find_what_they_need(benchmark: Any) -> None:

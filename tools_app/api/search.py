@@ -10,7 +10,7 @@ from ninja import Query
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from tools_app.access import actions
-from tools_app.api.answers import ResponseSchema
+from tools_app.api.answers import ResponseSchema, omitted_if_empty
 from tools_app.api.authentication import require
 from tools_app.api.bodies import NOT_BLANK, Body
 from tools_app.api.queries import QueryString, Word, optional
@@ -39,10 +39,15 @@ class SearchFilters(Body):
     )
     tags: list[Label] | None = Field(default=None, max_length=20, description="Only tools with these tags")
     match_tags: Literal["any", "all"] = Field(default="any", description="Whether a tool needs one of the tags or all")
+    source: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
+        default=None, description="Only tools of the source with this name, such as a pack"
+    )
 
     def fit(self, entry: Entry) -> bool:
-        return (self.category is None or search.within(entry.category, self.category)) and search.tagged(
-            entry, self.tags or (), every=self.match_tags == "all"
+        return (
+            (self.category is None or search.within(entry.category, self.category))
+            and (self.source is None or entry.source_name == self.source)
+            and search.tagged(entry, self.tags or (), every=self.match_tags == "all")
         )
 
 
@@ -85,12 +90,20 @@ class SearchResult(ToolItem):
     matches: list[SearchMatch]
 
 
+class LikelySource(ResponseSchema):
+    name: str
+    about: str = Field(description="How many tools it has, and the commonest words of their names")
+
+
 class SearchAnswer(ResponseSchema):
     query: str
     match_type: Literal["partial", "prefix", "exact", "relevance"]
     results: list[SearchResult]
     total: int = Field(description="Number of all matching tools, regardless of `limit`")
     has_more: bool
+    sources: list[LikelySource] | None = omitted_if_empty(
+        "For `relevance`, up to five sources with tools that match, the likeliest first. `filters.source` selects one"
+    )
 
 
 class TagCount(ResponseSchema):
@@ -123,9 +136,11 @@ async def search_tools(request: HttpRequest, body: SearchRequest) -> SearchAnswe
     `tools:manage`.
     """
     snapshot, visible = await _view(request)
+    sources: list[search.LikelySource] = []
     if body.match_type == "relevance":
-        scored_entries = await search.found(snapshot, body.query)
+        scored_entries = await search.found(snapshot, body.query, body.filters.source or "")
         hits = [Hit(entry, score, []) for entry, score in scored_entries if visible(entry) and body.filters.fit(entry)]
+        sources = search.likeliest(snapshot, [(hit.entry, hit.score) for hit in hits])
     else:
         hits = search.ranked(
             (entry for entry in snapshot.all if visible(entry) and body.filters.fit(entry)),
@@ -139,7 +154,7 @@ async def search_tools(request: HttpRequest, body: SearchRequest) -> SearchAnswe
     page = hits[body.offset : body.offset + body.limit]
     results = [SearchResult.shown(hit.entry, score=round(hit.score, 4), matches=hit.matches) for hit in page]
     has_more = body.offset + len(page) < len(hits)
-    return SearchAnswer.of(body, results=results, total=len(hits), has_more=has_more)
+    return SearchAnswer.of(body, results=results, total=len(hits), has_more=has_more, sources=sources or None)
 
 
 serve_tool_named("search", router)

@@ -27,6 +27,9 @@ WireTool = dict[str, Any]
 # Without these two, unlisted tools could not be used.
 _NEEDED: Final = frozenset({"search_tools", "call_tool"})
 
+# In search mode, a list of at most this many tokens is shown directly: searching would cost more.
+SHORT: Final = 3_500
+
 _listed: WeakKeyDictionary[Snapshot, tuple[Entry, ...]] = WeakKeyDictionary()
 _digests: WeakKeyDictionary[Snapshot, str] = WeakKeyDictionary()
 _costs: WeakKeyDictionary[Snapshot, dict[str, int]] = WeakKeyDictionary()
@@ -166,7 +169,7 @@ def _select(view: Snapshot) -> Sequence[Entry]:
     entries = [entry for entry in view.callable if is_switched_on(entry)]
     finders = [entry for entry in entries if entry.is_finder]
     other_tools = [entry for entry in entries if not entry.is_finder or _is_selected(view, entry)]
-    if not {entry.name for entry in finders} >= _NEEDED:
+    if not {entry.name for entry in finders} >= _NEEDED or _fits(view, other_tools, SHORT):
         return other_tools
     names_to_list, undecided = {READER}, set()
     for mode, part in _parts(view, other_tools):
@@ -175,7 +178,8 @@ def _select(view: Snapshot) -> Sequence[Entry]:
             names_to_list |= names
         elif mode == Mode.AUTO:
             undecided |= names
-    if undecided and _fits(view, [entry for entry in other_tools if entry.name in names_to_list | undecided]):
+    decided_or_not = [entry for entry in other_tools if entry.name in names_to_list | undecided]
+    if undecided and _fits(view, decided_or_not, int(conf.value("TOOLHUB_LIST_TOKENS"))):
         names_to_list |= undecided
     entries_to_list = [entry for entry in other_tools if entry.name in names_to_list]
     return entries_to_list if len(entries_to_list) == len(other_tools) else [*entries_to_list, *finders]
@@ -203,7 +207,7 @@ def _parts(view: Snapshot, other_tools: Sequence[Entry]) -> Iterator[tuple[Mode,
             yield mode_of(choice, reach), [entry for entry in other_tools if choice.holds(entry)]
 
 
-def _fits(view: Snapshot, list_: Sequence[Entry]) -> bool:
+def _fits(view: Snapshot, list_: Sequence[Entry], most: int) -> bool:
     """True if the whole list is within its token limit: ten short toolsets make a long one."""
     tokens = costs(view)
-    return sum(tokens[entry.name] for entry in list_) <= int(conf.value("TOOLHUB_LIST_TOKENS"))
+    return sum(tokens[entry.name] for entry in list_) <= most

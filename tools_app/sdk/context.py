@@ -132,8 +132,10 @@ class Wanted:
     query: str
     category: str = ""
     tags: tuple[str, ...] = ()
-    limit: int = 5
+    limit: int = 10
     offset: int = 0
+    # The name of a source: only its tools.
+    source: str = ""
 
 
 # Returns what each call ended with, in order: its answer or its error.

@@ -15,19 +15,25 @@ from tools_app.catalog.entry import Entry
 from tools_app.catalog.search.index import Document, Index, Key
 from tools_app.catalog.search.labels import categories, related, tagged, tags, within
 from tools_app.catalog.search.literal import DEFAULT_FIELDS, Field, Hit, Match, MatchType, ranked
+from tools_app.catalog.search.sources import LikelySource, findable, is_findable, likeliest, source_named
 from tools_app.catalog.snapshot import Snapshot
 
 __all__ = [
     "DEFAULT_FIELDS",
     "Field",
     "Hit",
+    "LikelySource",
     "Match",
     "MatchType",
     "categories",
+    "findable",
     "found",
     "index_of",
+    "is_findable",
+    "likeliest",
     "ranked",
     "related",
+    "source_named",
     "tagged",
     "tags",
     "within",
@@ -46,12 +52,12 @@ class SearchState:
         self.documents: dict[Key, Document] = {}
 
 
-async def found(view: Snapshot, query: str) -> list[tuple[Entry, float]]:
-    """The tools of a view that match a query, best first, each with a score of at most 1."""
+async def found(view: Snapshot, query: str, source: str = "") -> list[tuple[Entry, float]]:
+    """The tools of a view, or of one source in it, that match a query: best first, each with a score of at most 1."""
     index = hub.part(SearchState).indexes.get(view)
     if index is None:
         index = await asyncio.to_thread(index_of, view)
-    return index.search(query)
+    return index.search(query, source)
 
 
 def index_of(view: Snapshot) -> Index:

@@ -20,7 +20,10 @@ from tools_app.sdk.schemas import Schema
 LIST: Final = "tools:list"
 MOST_SIMILAR: Final = 3
 MOST_CATEGORIES: Final = 30
-MOST_DESCRIPTION: Final = 300
+# Names of the tools of a source.
+MOST_NAMES: Final = 50
+MOST_DESCRIPTION: Final = 120
+MOST_PARAMETERS: Final = 120
 _MOST_CHOICES: Final = 6
 # Similarity of two names, from 0 to 1.
 _LIKE: Final = 0.7
@@ -35,25 +38,20 @@ class ToolFinder:
     async def found(self, wanted: Wanted) -> dict[str, Any]:
         """The tools that match a query, best first."""
         view = await self._view(LIST)
-        matching_tools = [
-            entry
-            for entry, _ in await search.found(view, wanted.query)
-            if entry.callable
-            and listed.is_switched_on(entry)
-            and not entry.is_finder
-            and (not wanted.category or search.within(entry.category, wanted.category))
-            and search.tagged(entry, wanted.tags)
-        ]
-        page = matching_tools[wanted.offset : wanted.offset + wanted.limit]
+        source = search.source_named(view, wanted.source)
+        matches = await _matches(view, wanted, source)
+        page = [entry for entry, _ in matches[wanted.offset : wanted.offset + wanted.limit]]
         reply: dict[str, Any] = {
             "tools": [_glance(entry) for entry in page],
-            "total": len(matching_tools),
-            "hasMore": wanted.offset + len(page) < len(matching_tools),
+            "total": len(matches),
+            "hasMore": wanted.offset + len(page) < len(matches),
         }
-        if not matching_tools:
-            categories = [name for name, _ in search.categories(_without_finders(view))]
-            reply["categories"] = categories[:MOST_CATEGORIES]
-            reply["hint"] = "No matches. Try other words, or omit category and tags."
+        if not matches:
+            reply |= _advice(view, source)
+        if not source or not matches:
+            sources = search.likeliest(view, await _matches(view, wanted) if source else matches)
+            if source or len(sources) > 1:
+                reply["sources"] = [one._asdict() for one in sources]
         return reply
 
     async def none_named(self, name: str, through: str) -> ToolNotFoundError:
@@ -96,17 +94,35 @@ def _is_like(name: str, query: str) -> bool:
     return bool(shared) or SequenceMatcher(None, name, folded(query.lower())).ratio() >= _LIKE
 
 
-def _without_finders(view: Snapshot) -> list[Entry]:
-    return [entry for entry in view.callable if not entry.is_finder]
+async def _matches(view: Snapshot, wanted: Wanted, source: str = "") -> list[tuple[Entry, float]]:
+    return [
+        (entry, score)
+        for entry, score in await search.found(view, wanted.query, source)
+        if search.is_findable(entry)
+        and (not wanted.category or search.within(entry.category, wanted.category))
+        and search.tagged(entry, wanted.tags)
+    ]
+
+
+def _advice(view: Snapshot, source: str) -> dict[str, Any]:
+    """What to do where nothing matches."""
+    if not source:
+        categories = [name for name, _ in search.categories(search.findable(view))]
+        hint = "No matches. Try other words, or omit category and tags."
+        return {"categories": categories[:MOST_CATEGORIES], "hint": hint}
+    names = [entry.shown_name for entry in search.findable(view) if entry.source_name == source]
+    if names:
+        return {"names": names[:MOST_NAMES], "hint": f"No matches in {source}. Its tools are in `names`."}
+    return {"hint": "There is no such source. Omit it, or name one of `sources`."}
 
 
 def _glance(entry: Entry) -> dict[str, Any]:
-    text = " ".join(entry.description.split())
+    text = " ".join(words.first_sentence(entry.description)[0].split())
     return {
         "name": entry.shown_name,
         "description": text if len(text) <= MOST_DESCRIPTION else f"{text[: MOST_DESCRIPTION - 1]}…",
         "effect": _effect(entry),
-        "parameters": signature(entry.input_schema),
+        "parameters": signature(entry.input_schema, most=MOST_PARAMETERS),
     }
 
 
@@ -115,11 +131,22 @@ def _effect(entry: Entry) -> str:
     return "reads" if hints.read_only else "destroys" if hints.destroys else "writes"
 
 
-def signature(schema: Schema) -> str:
-    """The parameters of a tool in one line; required ones are marked `*`."""
+def signature(schema: Schema, *, most: int | None = None) -> str:
+    """The parameters of a tool in one line; required ones are marked `*`.
+
+    Beyond `most` characters, optional ones are left out: `+3`.
+    """
     required = schema.get("required", ())
-    parts = schema.get("properties", {}).items()
-    return ", ".join(f"{name}{'*' if name in required else ''}: {_kind(part)}" for name, part in parts)
+    parts: list[str] = []
+    left_out, length = 0, 0
+    for name, part in schema.get("properties", {}).items():
+        text = f"{name}{'*' if name in required else ''}: {_kind(part)}"
+        if most is not None and length + len(text) > most and name not in required:
+            left_out += 1
+        else:
+            parts.append(text)
+            length += len(text)
+    return ", ".join([*parts, f"+{left_out}"] if left_out else parts)
 
 
 def _kind(part: Any) -> str:

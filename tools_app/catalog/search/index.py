@@ -12,10 +12,12 @@ from array import array
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from tools_app.catalog.entry import Entry
 from tools_app.catalog.search import synonyms, words
+from tools_app.catalog.search.loanwords import Loanwords
 from tools_app.sdk.names import folded
 
 # Term weight per field.
@@ -24,7 +26,9 @@ _TITLE: Final = 2.0
 _TAGS: Final = 2.5
 _KEYWORDS: Final = 2.0
 _CATEGORY: Final = 1.0
-_DESCRIPTION: Final = 1.5
+# The first sentence of a description says what a tool does, the others often what other tools do.
+_FIRST_SENTENCE: Final = 2.25
+_DESCRIPTION: Final = 0.75
 _PARAMETER: Final = 0.6
 _ABOUT_PARAMETER: Final = 0.3
 
@@ -38,6 +42,10 @@ _USUAL_LENGTH: Final = 45.0
 _FURTHEST: Final = 0.15
 # The weight of a term in a tool that is about it.
 _FULL: Final = 2.0
+
+# The share of all tools above which a synonym tells too little for the time it takes; not among a few tools.
+_COMMON: Final = 0.2
+_FEW: Final = 100
 
 MOST_TERMS: Final = 32
 # An unknown word may be a prefix, or a typo.
@@ -88,8 +96,8 @@ class Index:
     def __len__(self) -> int:
         return len(self.entries)
 
-    def search(self, query: str) -> list[tuple[Entry, float]]:
-        """The tools that match a query, best first. Scores are above 0 and at most 1.
+    def search(self, query: str, source: str = "") -> list[tuple[Entry, float]]:
+        """The tools that match a query, best first; of one source, if it is named. Scores are above 0 and at most 1.
 
         A tool named exactly comes first, followed by tools with such a tag.
         """
@@ -106,13 +114,17 @@ class Index:
             for number, worth in best.items():
                 scores[number] += worth
         exact = self._exact(query)
+        if source:
+            numbers = {number for number, entry in enumerate(self.entries) if entry.source_name == source}
+            scores = {number: score for number, score in scores.items() if number in numbers}
+            exact = {number: rank for number, rank in exact.items() if number in numbers}
         # Weaker matches share only a common word with the query.
         least = _FURTHEST * max(scores.values(), default=0.0)
-        near = {number: score for number, score in scores.items() if score >= least}
-        near |= {number: scores.get(number, 0.0) for number in exact}
-        ranked = [(-exact.get(number, 0), -score, number) for number, score in near.items()]
+        ranked = [(0, -score, number) for number, score in scores.items() if score >= least and number not in exact]
+        ranked += [(-rank, -scores.get(number, 0.0), number) for number, rank in exact.items()]
         ranked.sort()  # The numbers are ordered by name.
-        return [(self.entries[number], _normalized(-rank, -score)) for rank, score, number in ranked]
+        entries = self.entries
+        return [(entries[number], _normalized(-rank, -score)) for rank, score, number in ranked]
 
     def _exact(self, query: str) -> dict[int, int]:
         slug = _slug(query)
@@ -128,9 +140,12 @@ class Index:
     def _raise(self, term: str, weight: float, best: dict[int, float]) -> None:
         numbers, worths = self._postings[term]
         weight *= self._rarity(term)
+        if not best:
+            best.update(zip(numbers, (weight * worth for worth in worths), strict=True))
+            return
         for number, worth in zip(numbers, worths, strict=True):
             value = weight * worth
-            if value > best.get(number, 0.0):
+            if number not in best or value > best[number]:
                 best[number] = value
 
     def _rarity(self, term: str) -> float:
@@ -142,19 +157,28 @@ class Index:
             self._rarities[term] = rarity
         return rarity
 
+    @cached_property
+    def _loanwords(self) -> Loanwords:
+        return Loanwords(self._vocabulary)
+
     def _concepts(self, query: str) -> Iterator[dict[str, float]]:
         """The concepts of a query, in order: for each the matching terms of this index, with weights."""
         used: set[str] = set()
         for piece in words.pieces(query)[:MOST_TERMS]:
             if words.is_without_spaces(piece):
-                concepts = synonyms.translated(piece)
+                concepts: Iterable[Mapping[str, float]] = synonyms.translated(piece, self._loanwords.concepts)
             else:
                 concepts = (self._alternatives(term) for term in words.terms(piece))
             for concept in concepts:
-                in_index = {term: weight for term, weight in concept.items() if term in self._postings}
+                in_index = {term: weight for term, weight in concept.items() if self._tells(term, weight)}
                 if in_index and used.isdisjoint(term for term, weight in in_index.items() if weight == 1):
                     used.update(term for term, weight in in_index.items() if weight == 1)
                     yield in_index
+
+    def _tells(self, term: str, weight: float) -> bool:
+        """False if no tool has the term, or if it is a synonym that too many have."""
+        posting = self._postings.get(term)
+        return posting is not None and (weight == 1 or len(posting[0]) <= max(_FEW, len(self.entries) * _COMMON))
 
     def _alternatives(self, term: str) -> dict[str, float]:
         if term in self._postings:
@@ -208,7 +232,9 @@ def _fields(entry: Entry) -> Iterator[tuple[float, str]]:
     yield _NAME, f"{entry.alias} {entry.name}"
     yield _TITLE, entry.title
     yield _CATEGORY, entry.category
-    yield _DESCRIPTION, entry.description
+    first, rest = words.first_sentence(entry.description)
+    yield _FIRST_SENTENCE, first
+    yield _DESCRIPTION, rest
     yield _TAGS, " ".join(entry.tags)
     if entry.spec.aliases:
         yield _NAME, " ".join(entry.spec.aliases)

@@ -7,11 +7,12 @@ belongs into its tags, which are searched too, in any language.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
 
+from tools_app.catalog.search.loanwords import RUNS
 from tools_app.catalog.search.words import is_ending, is_without_spaces, pairs, pieces, stem
 
 # Weight of a synonym, relative to the word itself.
@@ -28,10 +29,13 @@ def alike(word: str) -> frozenset[str]:
     return read_english(_ENGLISH).get(word, frozenset())
 
 
-def translated(piece: str) -> Iterator[dict[str, float]]:
+def translated(
+    piece: str, loanwords: Callable[[str], Sequence[Mapping[str, float]]] = lambda run: ()
+) -> Iterator[Mapping[str, float]]:
     """The concepts of text without spaces: English translations first, then its bigrams.
 
     The longest known words match first. The bigrams are always included: descriptions may be in this language.
+    `loanwords` are the concepts of unknown words in katakana.
     """
     table, longest = read_japanese(_JAPANESE)
     at = 0
@@ -43,7 +47,10 @@ def translated(piece: str) -> Iterator[dict[str, float]]:
                 at += length
                 break
         else:
-            at += 1
+            run = RUNS.match(piece, at)
+            concepts = loanwords(run.group()) if run else ()
+            yield from concepts
+            at = run.end() if run and concepts else at + 1
     yield from ({pair: _ENDING if is_ending(pair) else 1.0} for pair in pairs(piece))
 
 

@@ -18,6 +18,7 @@ MOST_CHARACTERS: Final = 20_000
 _WITHOUT_SPACES: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u3005\U00020000-\U0002ffff"
 _PIECES: Final = re.compile(rf"[{_WITHOUT_SPACES}]+|[^\W_{_WITHOUT_SPACES}]+")
 _HUMPS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s|(?<=。)|\n")
 _STOP: Final = frozenset(
     """
     a an and any are as at be been but by can could did do does for from had has have how i if in into is it
@@ -31,6 +32,12 @@ _VOWEL: Final = re.compile("[aeiouy]")
 def terms(text: str) -> list[str]:
     """The search terms of a text, in order."""
     return [term for piece in pieces(text) for term in _of(piece)]
+
+
+def first_sentence(text: str) -> tuple[str, str]:
+    """The first sentence or line of a text, and the rest."""
+    first, _, rest = _SENTENCE_END.sub("\n", text.strip(), count=1).partition("\n")
+    return first, rest
 
 
 def pieces(text: str) -> list[str]:

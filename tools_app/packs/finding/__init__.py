@@ -18,7 +18,7 @@ from tools_app.sdk.pack import Pack
 from tools_app.sdk.spec import FIELDS
 from tools_app.sdk.tool import Tool
 
-pack = Pack("finding", version="1.1.0", title="Finding", description="Tools that find others, and call what they find.")
+pack = Pack("finding", version="1.2.0", title="Finding", description="Tools that find others, and call what they find.")
 
 _HARMLESS: Final = Hints(read_only=True, open_world=False)
 _TAGS: Final = ("finding",)
@@ -40,14 +40,15 @@ async def search_tools(
     query: Annotated[str, Field(min_length=1, max_length=500), "What to do, in a few words"],
     category: Annotated[str, Field(max_length=64), "Only tools of this category or below"] = "",
     tags: Annotated[list[Label], Field(max_length=20), "Only tools with any of these tags"] = [],  # noqa: B006 – a default of the schema; never changed
-    limit: Annotated[int, Field(ge=1, le=50), "Page size"] = 5,
+    limit: Annotated[int, Field(ge=1, le=50), "Page size"] = 10,
     offset: Annotated[int, Field(ge=0, le=10_000), "Number to skip"] = 0,
+    source: Annotated[str, Field(max_length=200), "Only tools of this source, such as one of `sources`"] = "",
 ) -> dict[str, Any]:
-    """Search this hub's tools, most of which are not in your list. Best first, with parameters.
+    """Search this hub's tools, most of which are not in your list. Best first. If you know the source, name it.
 
-    Call them with call_tool, or call_writing_tool if `effect` is not `reads`. `*`: required.
+    Call them with call_tool, or call_writing_tool if `effect` is not `reads`. `*`: required; `+3`: see describe_tool.
     """
-    return await ctx.tools.found(Wanted(query, category, tuple(tags), limit, offset))
+    return await ctx.tools.found(Wanted(query, category, tuple(tags), limit, offset, source))
 
 
 @pack.tool(
