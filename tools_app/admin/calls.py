@@ -67,8 +67,9 @@ class CallList(RecordList):
         is_by_duration = any(not isinstance(column, str) for column in rows.query.order_by)
         if is_by_duration and not (term or exports_rows):
             # No index has this order; an export has its own.
-            newest = rows.order_by("-started_at").values("pk")[: BoundedPaginator.bound + 1]
-            rows = self.root_queryset.filter(pk__in=newest).order_by(*rows.query.order_by)
+            times = rows.order_by("-started_at").values_list("started_at", flat=True)
+            if (oldest := times[BoundedPaginator.bound : BoundedPaginator.bound + 1].first()) is not None:
+                rows = rows.filter(started_at__gte=oldest)
         return rows
 
 

@@ -73,9 +73,8 @@ def find(term: str, calls: QuerySet[Call], most: int) -> CallSearch:
     """The newest `most` of these calls whose tool, caller, code, error text or id contains the text."""
     calls = calls.order_by()
     if len(term) == _WHOLE and IDENTIFIER.fullmatch(term):
-        of_error = ErrorLog.objects.filter(pk=term).values("call_id")
-        sql, values = _sql(calls.filter(Q(pk=term) | Q(pk__in=of_error)))
-        return CallSearch(_newest([(sql, values)], most))
+        of_error = ErrorLog.objects.filter(pk=term).values_list("call_id", flat=True)
+        return CallSearch(_newest([_sql(calls.filter(pk__in=[term, *of_error]))], most))
     names = _names(term)
     with_error = calls.exclude(error="")
     errors_after = _last_read(with_error)
@@ -92,9 +91,15 @@ def find(term: str, calls: QuerySet[Call], most: int) -> CallSearch:
 
 def _newest(parts: Sequence[tuple[str, Sequence[Any]]], most: int) -> RawSQL:
     """Each part is in the order of an index: databases merge them, and stop when they have enough."""
-    merged = " UNION ALL ".join(sql for sql, _ in parts)
-    newest = f"SELECT newest.id FROM ({merged} ORDER BY 2 DESC LIMIT %s) AS newest"  # noqa: S608 – made by Django
-    return RawSQL(newest, (*(value for _, values in parts for value in values), most))  # noqa: S611
+    order = "ORDER BY started_at DESC LIMIT %s"
+    if connection.vendor == "sqlite":
+        newest, limits = f"{' UNION ALL '.join(sql for sql, _ in parts)} {order}", []
+    else:
+        # PostgreSQL merges only parts that have an order themselves; SQLite knows no order of parts.
+        merged = " UNION ALL ".join(f"({sql} {order})" for sql, _ in parts)
+        newest, limits = f"SELECT * FROM ({merged}) AS parts {order}", [most]  # noqa: S608 – made by Django
+    values = [value for _, values in parts for value in (*values, *limits)]
+    return RawSQL(f"SELECT newest.id FROM ({newest}) AS newest", (*values, most))  # noqa: S608, S611
 
 
 def _names(term: str) -> list[_Names]:
