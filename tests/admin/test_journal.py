@@ -17,6 +17,7 @@ from tests.admin.conftest import VIEWS, browser, call, days_ago, failed_call, pr
 from tests.admin.pages import Page, page, sent
 from tools_app import governance
 from tools_app.admin.lists import BoundedPaginator
+from tools_app.journal import call_search
 from tools_app.models import Approval, AuditEntry, Call, ErrorLog
 
 pytestmark = pytest.mark.django_db
@@ -194,7 +195,7 @@ def test_a_search_that_finds_nothing_says_where_it_looked(viewer: Client) -> Non
     call("echo", arguments='{"server": "nginx"}', result='{"up": "nginx"}')
     shown = page(viewer, f"{CALLS}?q=nginx")
     assert rows(shown) == []
-    assert "Searched: names of tools, names and ids of callers, codes, error texts and ids" in shown.text
+    assert "Searched: names of tools, latest names and ids of callers, codes, error texts and ids" in shown.text
     assert "Not searched: arguments and answers." in shown.text
     assert "Searched: Tool, error id or call id." in page(viewer, f"{ERRORS}?q=nginx").text
     assert "Searched:" not in page(viewer, f"{CALLS}?q=echo").text
@@ -223,6 +224,21 @@ def test_a_search_says_that_it_did_not_read_all_names(viewer: Client, monkeypatc
     assert len(rows(shown)) == 2
     assert "Not all tools, callers and codes were searched" in shown.text
     assert "Not all" not in page(viewer, f"{CALLS}?q=tool_2").text
+
+
+def test_a_text_that_is_part_of_all_names_is_found_in_as_many_as_a_search_reads(viewer: Client) -> None:
+    now = timezone.now()
+    Call.objects.bulk_create(
+        Call(
+            id=f"{number:032x}", tool_name=f"xyz_{number}", door="mcp", status="failed", caller_id=f"key:xyz{number}",
+            caller_name="xyz", code=f"XYZ_{number}", started_at=now - timedelta(seconds=number),
+        )
+        for number in range(call_search.MOST_MATCHING + 5)
+    )  # fmt: skip
+    shown = page(viewer, f"{CALLS}?q=xyz&since=24h&status=failed&door__exact=mcp&from=2020-01-01T00:00")
+    assert len(rows(shown)) == 50
+    assert "Page 1 of 3" in shown.text
+    assert "Not all tools, callers and codes were searched" in shown.text
 
 
 def test_calls_are_sorted_by_duration(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
