@@ -21,7 +21,8 @@ from datetime import timedelta
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(CHECKOUT))
+# Not the directory of the benchmarks: there is another mcp in it.
+sys.path[0] = str(CHECKOUT)
 
 TOOLS, CALLERS, DAYS = 200, 50, 30
 KINDS_OF_FAILURES, CHANGES, AGENTS = 400, 5_000, 50

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
 
 from django.utils.translation import gettext_lazy as _
 
@@ -49,11 +50,26 @@ SECTIONS: Final = (
     ),
 )
 
+# Pages that show a time range, and the names of it in their URLs.
+RANGED: Final = {
+    "index": ("since",),
+    **dict.fromkeys(
+        (f"tools_app_{model}_changelist" for model in ("call", "errorgroup", "errorlog", "auditentry")),
+        ("since", "from", "until"),
+    ),
+}
+
+
+def _ranged(request: HttpRequest, view: str) -> str:
+    """The address of a page, with the time range of the page that is open."""
+    from django.urls import reverse
+
+    values = {name: request.GET[name] for name in RANGED.get(view, ()) if request.GET.get(name)}
+    return f"{reverse(f'admin:{view}')}?{urlencode(values)}" if values else reverse(f"admin:{view}")
+
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     """The sidebar of this user. Built per request: settings are loaded before the URLs exist."""
-    from django.urls import reverse
-
     from tools_app.admin.alerts import open_count
     from tools_app.admin.approvals import pending_count
 
@@ -70,7 +86,7 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
                 {
                     "title": title,
                     "icon": icon,
-                    "link": reverse(f"admin:{view}"),
+                    "link": _ranged(request, view),
                     "follows": badges.get(view, ("", None))[0],
                     "badge": badges.get(view, ("", None))[1],
                 }

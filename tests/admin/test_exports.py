@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -62,6 +63,17 @@ async def test_calls_are_taken_along_with_their_filters() -> None:
     assert {row["tool"] for row in told["rows"]} == {"echo", "calculate"}
     assert told["complete"] is True
     assert told["rows"][0]["started"].endswith("+00:00")
+
+
+async def test_a_search_is_taken_along_newest_first_however_the_list_was_sorted() -> None:
+    client = await database.run(auditor)
+    for tool, ago in (("first", 3), ("second", 2), ("third", 1)):
+        moment = timezone.now() - timedelta(hours=ago)
+        await database.run(partial(failed_call, tool, moment, message="The tracker said no"))
+    await made(tool="other")
+    taken_rows = json.loads(await taken(client, f"{CALLS}?q=tracker&o=-5&format=json"))
+    assert [row["tool"] for row in taken_rows["rows"]] == ["third", "second", "first"]
+    assert taken_rows["complete"]
 
 
 async def test_every_row_comes_once_and_no_more_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 from django.contrib.auth.models import User
@@ -16,6 +17,7 @@ from tests.admin.conftest import VIEWS, browser, call, days_ago, failed_call, pr
 from tests.admin.pages import Page, page, sent
 from tools_app import governance
 from tools_app.admin.lists import BoundedPaginator
+from tools_app.journal import call_search
 from tools_app.models import Approval, AuditEntry, Call, ErrorLog
 
 pytestmark = pytest.mark.django_db
@@ -139,13 +141,23 @@ def test_the_stack_is_for_those_who_may_see_errors() -> None:
         ("caller=key:9", {"echo"}),
         ("q=calc", {"calculate"}),
         ("q=old_tool", {"old_tool"}),
-        ("q=old", set()),
+        ("q=old", {"old_tool"}),
+        ("q=OLD_", {"old_tool"}),
+        ("q=night", {"echo"}),
+        ("q=KEY:9", {"echo"}),
+        ("q=disabled", {"echo"}),
+        ("q=said no", {"calculate"}),
+        ("q=TRACKER", {"calculate"}),
+        ("q=100%25", set()),
+        ("q=o_d", set()),
+        ("q=said no&status=refused", set()),
+        ("q=echo&since=24h&caller=key:9", {"echo"}),
         ("tool=echo&status=failed", set()),
     ],
 )
 def test_calls_are_narrowed_down(tools: None, viewer: Client, query: str, names: set[str]) -> None:
     failed_call("calculate")
-    call("echo", status="refused", code="TOOL_DISABLED", caller_id="key:9")
+    call("echo", status="refused", code="TOOL_DISABLED", caller_id="key:9", caller_name="night shift")
     call("old_tool", days_ago(9), door="rest")
     shown = page(viewer, f"{CALLS}?{query}")
     assert shown.status == 200
@@ -172,6 +184,98 @@ def test_ids_are_found_from_both_sides(viewer: Client) -> None:
         assert len(rows(page(viewer, address))) == 1
 
 
+def test_a_call_is_found_by_the_beginning_of_its_id(viewer: Client) -> None:
+    made, _ = call("echo", id="beefcafe" + "0" * 24), call("echo", id="beefcaff" + "0" * 24)
+    [row] = page(viewer, f"{CALLS}?q=beefcafe").all("tr", class_="data-row")
+    assert made.pk in row.text or any(made.pk in link for link in page(viewer, f"{CALLS}?q=beefcafe").addresses)
+    assert rows(page(viewer, f"{CALLS}?q=beefcaf")) == [], "seven characters are a word"
+
+
+def test_a_search_that_finds_nothing_says_where_it_looked(viewer: Client) -> None:
+    call("echo", arguments='{"server": "nginx"}', result='{"up": "nginx"}')
+    shown = page(viewer, f"{CALLS}?q=nginx")
+    assert rows(shown) == []
+    assert "Searched: names of tools, latest names and ids of callers, codes, error texts and ids" in shown.text
+    assert "Not searched: arguments and answers." in shown.text
+    assert "Searched: Tool, error id or call id." in page(viewer, f"{ERRORS}?q=nginx").text
+    assert "Searched:" not in page(viewer, f"{CALLS}?q=echo").text
+
+
+def test_a_search_says_which_error_texts_it_did_not_read(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools_app.journal.call_search.MOST_ERRORS", 2)
+    for age in (1, 2, 3, 4):
+        failed_call("echo", days_ago(age), message=f"captcha {age}")
+    assert [row.split()[-1] for row in rows(page(viewer, f"{CALLS}?q=captcha"))] == ["1", "2"]
+    missed = page(viewer, f"{CALLS}?q=captcha 4")
+    assert rows(missed) == []
+    for shown in (missed, page(viewer, f"{CALLS}?q=captcha")):
+        assert f"Error texts of calls until {timezone.localtime(days_ago(3)):%Y-%m-%d %H:%M} were not" in shown.text
+    until = f"{timezone.localtime(days_ago(2.5)):%Y-%m-%dT%H:%M}"
+    reached = page(viewer, f"{CALLS}?q=captcha 4&until={until}")
+    assert len(rows(reached)) == 1
+    assert "were not searched" not in reached.text
+
+
+def test_a_search_says_that_it_did_not_read_all_names(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools_app.journal.call_search.MOST_MATCHING", 2)
+    for number in range(3):
+        call(f"tool_{number}")
+    shown = page(viewer, f"{CALLS}?q=tool_")
+    assert len(rows(shown)) == 2
+    assert "Not all tools, callers and codes were searched" in shown.text
+    assert "Not all" not in page(viewer, f"{CALLS}?q=tool_2").text
+
+
+def test_a_text_that_is_part_of_all_names_is_found_in_as_many_as_a_search_reads(viewer: Client) -> None:
+    now = timezone.now()
+    Call.objects.bulk_create(
+        Call(
+            id=f"{number:032x}", tool_name=f"xyz_{number}", door="mcp", status="failed", caller_id=f"key:xyz{number}",
+            caller_name="xyz", code=f"XYZ_{number}", started_at=now - timedelta(seconds=number),
+        )
+        for number in range(call_search.MOST_MATCHING + 5)
+    )  # fmt: skip
+    shown = page(viewer, f"{CALLS}?q=xyz&since=24h&status=failed&door__exact=mcp&from=2020-01-01T00:00")
+    assert len(rows(shown)) == 50
+    assert "Page 1 of 3" in shown.text
+    assert "Not all tools, callers and codes were searched" in shown.text
+
+
+def test_calls_are_sorted_by_duration(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, duration_ms in (("long", 300), ("none", None), ("middle", 20), ("short", 1)):
+        call(name, duration_ms=duration_ms)
+    names = ["long", "middle", "short", "none"]
+    shown = page(viewer, f"{CALLS}?o=-5&since=24h")
+    assert [row.split()[2] for row in rows(shown)] == names
+    assert [row.split()[2] for row in rows(page(viewer, f"{CALLS}?o=5"))] == names[::-1]
+    assert [row.split()[2] for row in rows(page(viewer, f"{CALLS}?o=-5&q=o"))] == ["long", "short", "none"]
+    assert "selected" in shown.one("option", value="-5").attributes
+    monkeypatch.setattr(BoundedPaginator, "bound", 1)
+    bounded = page(viewer, f"{CALLS}?o=-5")
+    assert "long" not in rows(bounded)[0], "sorted among the newest only"
+    assert "the newest 1 calls" in bounded.text
+
+
+def test_a_time_range_stays_from_page_to_page(viewer: Client) -> None:
+    Call.objects.bulk_create(_call(number, days_ago(number / 1000)) for number in range(60))
+    shown = page(viewer, f"{CALLS}?since=7d&until=2099-01-01T00:00&q=echo&o=-5")
+    older = next(link for link in shown.all("a", rel="next"))["href"]
+    assert parse_qs(older.removeprefix("?")) == {
+        "since": ["7d"], "until": ["2099-01-01T00:00"], "q": ["echo"], "o": ["-5"], "p": ["2"],
+    }  # fmt: skip
+    assert len(rows(page(viewer, f"{CALLS}{older}"))) == 10
+    search = shown.one("form", id="changelist-search")
+    kept = {field["name"] for field in shown.all("input") if search in field.parents}
+    assert kept >= {"since", "until", "o", "q"}
+    ranged = "?since=7d&until=2099-01-01T00%3A00"
+    for model in ("call", "errorgroup", "errorlog", "auditentry"):
+        assert f"/admin/tools_app/{model}/{ranged}" in shown.addresses
+    assert "/admin/?since=7d" in shown.addresses
+    assert "/admin/tools_app/toolrecord/" in shown.addresses
+    assert f"{CALLS}?since=7d" in page(viewer, "/admin/?since=7d").addresses
+    assert "selected" in shown.one("option", value="7d").attributes
+
+
 def test_newest_come_first(viewer: Client) -> None:
     for age, name in ((3, "third"), (1, "first"), (2, "second")):
         call(name, days_ago(age))
@@ -194,7 +298,8 @@ def test_no_list_counts_further_than_its_bound(viewer: Client, monkeypatch: pyte
     counts = [query["sql"] for query in captured if "COUNT(" in query["sql"]]
     assert len(counts) == 1
     assert "LIMIT 121" in counts[0]
-    assert len(captured) <= 9
+    # A search reads the names of tools, callers and codes, how far it can read error texts, and the ids of its matches.
+    assert len(captured) <= (11 if "call/?q" in address else 9)
     assert "Page 1 of 3 · the newest 120" in shown.text
     last = page(viewer, f"{address}{'&' if '?' in address else '?'}p=3")
     assert len(rows(last)) == 20

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from django.contrib import admin
-from django.db.models import Q, QuerySet
+from django.contrib.admin.views.main import SEARCH_VAR
+from django.db.models import QuerySet, Value
+from django.db.models.functions import Coalesce
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -14,16 +16,19 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from tools_app.access import actions
-from tools_app.admin import console, links
+from tools_app.admin import console, exports, links
 from tools_app.admin.exports import columns
 from tools_app.admin.filters import CodeFilter, ConnectionFilter, StatusFilter, ToolFilter, since
-from tools_app.admin.journal import IDENTIFIER, JournalAdmin, may_read_payload, tool_names
-from tools_app.admin.lists import Column
+from tools_app.admin.journal import JournalAdmin, may_read_payload
+from tools_app.admin.lists import BoundedPaginator, Column, RecordList
 from tools_app.admin.narrowing import CallerFilter, SlowFilter, between
 from tools_app.base import secrets
-from tools_app.models import ApiKey, Approval, Call, ErrorLog, Process
+from tools_app.journal import call_search
+from tools_app.models import ApiKey, Approval, Call, Process
 
 FromFilter, UntilFilter = between("started_at")
+# Few enough to be counted and shown by id.
+MOST_FOUND: Final = 2_000
 # Resolution of the timeline bar.
 PARTS: Final = 1_000
 
@@ -47,6 +52,27 @@ class TimelineSpan:
     width: int
 
 
+class CallList(RecordList):
+    """Calls that a text was searched in, or sorted by their duration: both only among the newest."""
+
+    search: call_search.CallSearch | None = None
+
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Call]:
+        rows: QuerySet[Call] = super().get_queryset(request, exclude_parameters)
+        exports_rows = request.path == links.address("call", "export")
+        if term := self.query.strip():
+            self.search = call_search.find(term, rows, (exports.MOST_ROWS if exports_rows else MOST_FOUND) + 1)
+            matching = self.search.matching if exports_rows else self.search.ids()
+            rows = self.root_queryset.filter(pk__in=matching).order_by(*rows.query.order_by)
+        is_by_duration = any(not isinstance(column, str) for column in rows.query.order_by)
+        if is_by_duration and not (term or exports_rows):
+            # No index has this order; an export has its own.
+            times = rows.order_by("-started_at").values_list("started_at", flat=True)
+            if (oldest := times[BoundedPaginator.bound : BoundedPaginator.bound + 1].first()) is not None:
+                rows = rows.filter(started_at__gte=oldest)
+        return rows
+
+
 @admin.register(Call)
 class CallAdmin(JournalAdmin[Call]):
     change_form_template = "admin/tools_app/call/change_form.html"
@@ -62,8 +88,15 @@ class CallAdmin(JournalAdmin[Call]):
         StatusFilter, CodeFilter, "door", since("started_at"), FromFilter, UntilFilter, SlowFilter, CallerFilter,
         ToolFilter, ConnectionFilter,
     )  # fmt: skip
-    search_fields = ("tool_name",)
-    search_help_text = gettext_lazy("Tool, call id or error id")
+    search_fields = ("tool_name", "caller_name", "code", "error")
+    search_help_text = gettext_lazy("Tool, caller, code, error text or id")
+    searched_template = "admin/tools_app/call/searched.html"
+    sortable_by = ("took",)
+    orders = (
+        ("", gettext_lazy("newest first")),
+        (f"-{list_display.index('took')}", gettext_lazy("longest first")),
+        (f"{list_display.index('took')}", gettext_lazy("shortest first")),
+    )
     fieldsets = (
         (None, {"fields": ("id", "tool", "whole_status", "shown_code", "error", "error_log")}),
         (gettext_lazy("Caller"), {"fields": ("shown_caller", "door", "through", "process")}),
@@ -95,15 +128,22 @@ class CallAdmin(JournalAdmin[Call]):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Call]:
         return super().get_queryset(request).defer("arguments", "result", "result_hash", "definition_hash")
 
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[CallList]:
+        return CallList
+
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Call], search_term: str
     ) -> tuple[QuerySet[Call], bool]:
-        """Search by exact indexed values; part of a name is looked up among the tools first."""
-        term = search_term.strip()
-        if IDENTIFIER.fullmatch(term):
-            of_error = ErrorLog.objects.filter(pk=term).values("call_id")
-            return queryset.filter(Q(pk=term) | Q(pk__in=of_error)), False
-        return queryset.filter(tool_name__in=tool_names(term)) if term else queryset, False
+        """The list searches by itself, as it also tells what it looked at."""
+        return queryset, False
+
+    def get_paginator(
+        self, request: HttpRequest, queryset: QuerySet[Call], per_page: int, *args: Any, **kwargs: Any
+    ) -> BoundedPaginator:
+        paginator = BoundedPaginator(queryset, per_page, *args, **kwargs)
+        if request.GET.get(SEARCH_VAR, "").strip():
+            paginator.bound = min(paginator.bound, MOST_FOUND)
+        return paginator
 
     def add_to_page(self, request: HttpRequest, context: dict[str, Any], call: Call) -> None:
         has_payload = bool(call.arguments or call.result)
@@ -154,7 +194,8 @@ class CallAdmin(JournalAdmin[Call]):
             return self.shown_key(call)
         return links.with_sub(links.to_key(key.pk, key.name), _start_of(call))
 
-    @admin.display(description=gettext_lazy("Duration"))
+    # Calls without a duration are the shortest.
+    @admin.display(description=gettext_lazy("Duration"), ordering=Coalesce("duration_ms", Value(-1)))
     def took(self, call: Call) -> SafeString:
         duration = links.NOTHING if call.duration_ms is None else f"{call.duration_ms:,} ms"
         return links.whole(duration)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from django.contrib.admin import AllValuesFieldListFilter, ModelAdmin, SimpleListFilter
@@ -142,13 +143,37 @@ class KeyStateFilter(ChoiceFilter):
         return rows.filter(conditions[value], revoked_at=None)
 
 
-def since(column: str, name: StrOrPromise = "") -> type[ChoiceFilter]:
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of the form above a list."""
+
+    name: str
+    label: str
+    type: str
+    value: str
+    choices: tuple[tuple[str, str], ...] = ()
+
+
+def choice(name: str, label: str, value: str, choices: Iterable[tuple[str, StrOrPromise]]) -> Field:
+    return Field(name, label, "select", value, tuple((key, str(words)) for key, words in choices))
+
+
+class SpanFilter(ChoiceFilter):
+    """The last hours or days, also in the form above the list."""
+
+    parameter_name = "since"
+    words = SPANS
+
+    @classmethod
+    def field(cls, value: str) -> Field:
+        return choice(cls.parameter_name, capfirst(str(cls.title)), value, [("", _("any")), *SPANS.items()])
+
+
+def since(column: str, name: StrOrPromise = "") -> type[SpanFilter]:
     """The filter `since` for a column of times."""
 
-    class SinceFilter(ChoiceFilter):
+    class SinceFilter(SpanFilter):
         title = name or _lazy("time")
-        parameter_name = "since"
-        words = SPANS
 
         def restricted(self, rows: Rows, value: str) -> Rows:
             # Starts where the figures that link to this list start, so that both count the same calls.

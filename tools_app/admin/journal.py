@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import flatten_fieldsets
+from django.contrib.admin.views.main import ORDER_VAR
 from django.core.exceptions import PermissionDenied
 from django.db import DatabaseError
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponseBadRequest, HttpResponseBase, HttpResponseRedirect
 from django.urls import URLPattern, path
 from django.utils.decorators import method_decorator
+from django.utils.translation import gettext as _
 from django.utils.translation import override
 from django.views.decorators.http import require_GET
 
@@ -21,9 +23,13 @@ from tools_app import governance
 from tools_app.access import actions
 from tools_app.admin import exports, links, narrowing
 from tools_app.admin.exports import Columns, Export
+from tools_app.admin.filters import choice
 from tools_app.admin.governed import FailuresAsMessages, GovernedAdmin, actor
 from tools_app.admin.lists import BoundedPaginator, unanswerable
 from tools_app.models import ToolRecord
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 Record = TypeVar("Record", bound=Model)
 
@@ -34,14 +40,17 @@ _FORMAT, _PAYLOADS = "format", "payloads"
 
 
 class JournalAdmin(GovernedAdmin[Record]):
-    """Always newest first, which is the only order with an index."""
+    """Newest first, which is the only order with an index."""
 
     change_list_template = "admin/tools_app/journal_list.html"
     paginator = BoundedPaginator
     list_per_page = 50
     list_max_show_all = 0
-    sortable_by = ()
+    sortable_by: ClassVar[tuple[str, ...]] = ()
     actions: Sequence[str] | None = None
+
+    orders: Sequence[tuple[str, StrOrPromise]] = ()
+    """Values of `o` in the URL, and their words; the first is the order of the list without one."""
 
     export_columns: Columns = {}
     """The columns of an export; empty: the list cannot be exported."""
@@ -60,6 +69,8 @@ class JournalAdmin(GovernedAdmin[Record]):
 
     def list_context(self, request: HttpRequest) -> dict[str, Any]:
         fields = list(narrowing.fields(self.list_filter, request.GET))
+        if self.orders:
+            fields.append(choice(ORDER_VAR, _("Order"), request.GET.get(ORDER_VAR, ""), self.orders))
         remaining_query = request.GET.copy()
         for name in ("p", *(field.name for field in fields)):
             remaining_query.pop(name, None)

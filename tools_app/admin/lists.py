@@ -105,6 +105,9 @@ class ListAdmin(theme.ModelAdmin[Record]):
     first_steps: bool = False
     """If the list is empty, link to the first steps."""
 
+    searched_template: str = ""
+    """What a search of this list looked at, as a template. Empty: what its help text names."""
+
     follows: str = ""
     """Topics of `live`, separated by spaces, with which the list changes while it is open."""
 
@@ -150,7 +153,7 @@ def unanswerable(request: HttpRequest, whole_list: str) -> HttpResponseRedirect 
 class BoundedPaginator(Paginator):  # type: ignore[type-arg]  # it takes none when it runs
     """Counts at most `bound` rows, so that long journals open as fast as short ones."""
 
-    bound: Final = 10_000
+    bound: int = 10_000
     template_name: Final = "admin/tools_app/bounded_pages.html"
 
     @cached_property

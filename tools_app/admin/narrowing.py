@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +14,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from tools_app.admin.filters import LinkFilter
+from tools_app.admin.filters import Field, LinkFilter, SpanFilter, choice
 from tools_app.models import ApiKey
 from tools_app.models.calls import SLOW_MS
 
@@ -27,17 +26,6 @@ MOST_KEYS: Final = 20
 _ID: Final = re.compile(r"[a-z]{1,8}:.+")
 # Choices of “min. duration” in milliseconds; all are covered by the index.
 SLOW: Final = (SLOW_MS, 2_500, 5_000, 10_000, 30_000, 60_000)
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One field of the form."""
-
-    name: str
-    label: str
-    type: str
-    value: str
-    choices: tuple[tuple[str, str], ...] = ()
 
 
 class TypedFilter(LinkFilter):
@@ -114,14 +102,18 @@ class SlowFilter(TypedFilter):
 
     @classmethod
     def field(cls, value: str) -> Field:
-        choices = (("", _("any")), *((str(one), f"{one / 1000:g} s") for one in SLOW))
-        return Field(cls.parameter_name, str(cls.title).capitalize(), "select", value, choices)
+        return choice(
+            cls.parameter_name,
+            str(cls.title).capitalize(),
+            value,
+            [("", _("any")), *((str(one), f"{one / 1000:g} s") for one in SLOW)],
+        )
 
 
 def fields(filters: Iterable[object], query: Mapping[str, str]) -> Iterator[Field]:
     """The fields of the form above a list, filled in from the URL."""
     for one in filters:
-        if isinstance(one, type) and issubclass(one, TypedFilter):
+        if isinstance(one, type) and (issubclass(one, TypedFilter) or issubclass(one, SpanFilter)):
             yield one.field(query.get(one.parameter_name, ""))
 
 

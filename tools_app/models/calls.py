@@ -140,6 +140,7 @@ class Call(models.Model):
             models.Index(fields=["code", "-started_at"], name="call_by_code", condition=~models.Q(code="")),
             models.Index(fields=["source", "-started_at"], name="call_of_source", condition=~models.Q(source="")),
             models.Index(fields=["-started_at"], name="call_slow", condition=models.Q(duration_ms__gte=SLOW_MS)),
+            models.Index(fields=["-started_at"], name="call_with_error", condition=~models.Q(error="")),
         ]
 
     def __str__(self) -> str:
