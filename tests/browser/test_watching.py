@@ -28,7 +28,7 @@ def test_an_error_is_explained_noted_resolved_and_comes_back(sit_down: SitDown, 
     page.get_by_role("button", name="Add note").click()
     expect(page.get_by_text("Note added.")).to_be_visible()
     expect(page.get_by_role("region", name="Notes")).to_contain_text("A new spring is ordered")
-    page.get_by_label("Reason").fill("repaired")
+    page.get_by_label("Reason").first.fill("repaired")
     page.get_by_role("button", name="Resolve").click()
     expect(page.get_by_text("resolved").first).to_be_visible()
     one.open(f"{GROUPS}?q=break_down")
@@ -36,6 +36,42 @@ def test_an_error_is_explained_noted_resolved_and_comes_back(sit_down: SitDown, 
     rest.post("/tools/break_down/call", json={"with_words": "the spring is gone"})
     page.goto(address)
     expect(page.get_by_text("regressed").first).to_be_visible()
+    one.accessible()
+
+
+def test_an_issue_is_taken_over_put_off_and_ignored(sit_down: SitDown, rest: httpx.Client) -> None:
+    rest.post("/tools/break_down/call", json={"with_words": "the hinge squeaks"})
+    one = sit_down("operator")
+    page = one.open(f"{GROUPS}?q=break_down&state=all")
+    page.locator("a[href*='/errorgroup/'][href*='/change/']").first.click()
+
+    def decide(button: str, **fields: str) -> None:
+        fold = page.locator("details.hub-fold").filter(has=page.locator("summary", has_text=button))
+        fold.locator("summary").click()
+        for name, value in fields.items():
+            field = fold.locator(f"[name={name}]:not([type=hidden])")
+            field.select_option(value) if name == "hours" else field.fill(value)
+        one.accessible()
+        fold.get_by_role("button", name=button, exact=True).click()
+
+    page.locator("summary", has_text="Assign").click()
+    page.get_by_role("button", name="Assign to me").click()
+    expect(page.get_by_text("1 issue: now assigned.")).to_be_visible()
+    decide("Snooze", hours="4")
+    expect(page.get_by_text("1 issue: now snoozed.")).to_be_visible()
+    one.open(f"{GROUPS}?q=break_down")
+    expect(page.locator("a[href*='/errorgroup/'][href*='/change/']")).to_have_count(0)
+    page.get_by_role("link", name="Snoozed", exact=True).click()
+    expect(page.locator("tr.data-row")).to_contain_text(["operator"])
+    one.fits()
+    page.locator("a[href*='/errorgroup/'][href*='/change/']").first.click()
+    decide("Ignore", occurrences="1", reason="It only squeaks")
+    expect(page.get_by_text("It only squeaks").first).to_be_visible()
+    address = page.url
+    rest.post("/tools/break_down/call", json={"with_words": "the hinge squeaks"})
+    page.goto(address)
+    expect(page.get_by_text("regressed").first).to_be_visible()
+    one.fits()
     one.accessible()
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
@@ -171,7 +172,7 @@ def tools(snapshot: Snapshot) -> Iterator[Reason]:
 
 
 def errors(period: Period) -> Iterator[Reason]:
-    number = ErrorGroup.objects.filter(resolved_at=None, last_seen_at__gte=period.since).count()
+    number = ErrorGroup.objects.open(timezone.now()).filter(last_seen_at__gte=period.since).count()
     if number:
         text = ngettext(
             "%(n)s unresolved issue.",

@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy
 
 from tools_app.access import actions
-from tools_app.admin import error_groups, links
+from tools_app.admin import issue_decisions, links
 from tools_app.admin.exports import columns
 from tools_app.admin.filters import CodeFilter, GroupFilter, ToolFilter, since
 from tools_app.admin.journal import IDENTIFIER, JournalAdmin, tool_names
@@ -85,7 +85,7 @@ class ErrorAdmin(JournalAdmin[ErrorLog]):
         if group is None:
             return format_html("{}", links.NOTHING)
         link = links.to_group(group.pk, str(group))
-        return format_html("{} {} {}", link, f"× {group.count:,}", error_groups.state_mark(group))
+        return format_html("{} {} {}", link, f"× {group.count:,}", issue_decisions.state_mark(group))
 
     @admin.display(description=gettext_lazy("Advice sent to the caller"))
     def next_step(self, error: ErrorLog) -> str:

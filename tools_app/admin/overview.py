@@ -252,7 +252,7 @@ def _rows(tools: Sequence[tuple[str, Figures]], period: Period, may: May) -> lis
 def _lists(request: HttpRequest, may: May, figures: list[Figure]) -> dict[str, Any]:
     """The newest records of each kind; None if the user may not see them."""
     calls = list(Call.objects.defer("arguments", "result")[:MOST_SHOWN]) if may(actions.CALLS_READ) else None
-    groups = list(ErrorGroup.objects.filter(resolved_at=None)[:MOST_SHOWN]) if may(actions.ERRORS_READ) else None
+    groups = list(ErrorGroup.objects.open(timezone.now())[:MOST_SHOWN]) if may(actions.ERRORS_READ) else None
     only_errors = may(actions.ERROR_EVENTS_READ) and not may(actions.ERRORS_READ)
     agents = None
     if may(actions.AGENTS_READ):

@@ -204,7 +204,7 @@ def percentile_of(tool: OuterRef, since: datetime, percent: int) -> Subquery:
 
 
 def open_error_groups() -> int:
-    return ErrorGroup.objects.filter(resolved_at=None).count()
+    return ErrorGroup.objects.open(timezone.now()).count()
 
 
 def _last_calls(window: Period) -> QuerySet[Call]:
