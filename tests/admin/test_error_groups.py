@@ -43,10 +43,10 @@ def test_open_groups_stand_there_newest_first(tools: None, viewer: Client) -> No
     error_group("echo", days_ago(1), code="TIMEOUT", message="Execution timeout after 500ms", place="")
     resolved("gone")
     first, second = rows(page(viewer, GROUPS))
-    assert first.endswith("TIMEOUT echo Execution timeout after 500ms 1 0 in 14 days, 0 today 1 day ago open –")
+    assert first.endswith("TIMEOUT echo Execution timeout after 500ms 1 0 in 14 days, 0 today 1 day ago open")
     assert second.endswith(
         "API_ERROR calculate The tracker said no ConnectError in tracker.py send 12,874 "
-        "0 in 14 days, 0 today 1 week ago open –"
+        "0 in 14 days, 0 today 1 week ago open"
     )
 
 
@@ -54,7 +54,7 @@ def test_a_group_says_in_words_what_became_of_it(viewer: Client) -> None:
     error_group("calculate", reopened_at=days_ago(3))
     resolved("echo")
     shown = rows(page(viewer, f"{GROUPS}?state=all"))
-    assert shown[0].endswith("resolved just now by user:alice –")
+    assert shown[0].endswith("resolved just now by user:alice")
     assert f"regressed since {days_ago(3):%Y-%m-%d}" in shown[1]
 
 
@@ -428,7 +428,7 @@ def test_an_issue_is_assigned_and_found_by_its_assignee(operator: Client, viewer
         [row] = rows(page(operator, f"{GROUPS}?assignee={query}"))
         assert found.tool_name in row, query
     assert rows(page(viewer, f"{GROUPS}?assignee=%3Ame")) == []
-    assert rows(page(operator, GROUPS))[1].endswith("open operator")
+    assert rows(page(operator, GROUPS))[1].endswith("open assigned to operator")
     again = page(operator, f"{GROUPS}{group.pk}/change/")
     assert len(forms(again, "assign")) == 1, "it is theirs already"
     assert sent(operator, to_choose, decision="assign", user="").messages == ["1 issue: now assigned."]

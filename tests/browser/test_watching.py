@@ -10,7 +10,7 @@ import httpx
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import SitDown
-from tests.browser.desk import Desk
+from tests.browser.desk import DESKTOP, PHONE, Desk
 from tests.support.agents import Agent
 from tests.support.processes import Home
 
@@ -84,6 +84,34 @@ def test_calls_are_filtered_and_one_tells_its_whole_story(chief: Desk, page: Pag
     for words in ("Received", "Not run", "tester"):
         expect(page.get_by_text(words).first).to_be_visible()
     chief.accessible()
+
+
+def test_a_call_says_first_what_went_wrong_and_leads_to_the_calls_around_it(
+    chief: Desk, page: Page, rest: httpx.Client
+) -> None:
+    for words in ("the first crack", "the second crack"):
+        rest.post("/tools/break_down/call", json={"with_words": words})
+    chief.open(f"{CALLS}?tool=break_down")
+    expect(page.locator("tr.data-row").first).to_contain_text("RuntimeError: the second crack")
+    page.locator("a[href*='/call/'][href*='/change/']").first.click()
+    outcome = page.get_by_role("region", name="break_down failed")
+    expect(outcome).to_contain_text("Cause: RuntimeError: the second crack")
+    expect(page.get_by_role("region", name="Arguments")).to_contain_text("the second crack")
+    outcome.get_by_role("button", name="Copy the cause").click()
+    expect(outcome.get_by_role("status").filter(has_text=re.compile("Copied|Selected"))).to_be_visible()
+    outcome.locator("summary").click()
+    expect(outcome.locator("pre")).to_contain_text("Traceback")
+    chief.accessible()
+    around = page.get_by_role("navigation", name="Calls of this tool")
+    expect(around).to_contain_text("No later call")
+    around.get_by_role("link", name="Previous call").click()
+    expect(page.get_by_role("region", name="Arguments")).to_contain_text("the first crack")
+    page.get_by_role("navigation", name="Calls of this tool").get_by_role("link", name="Next call").click()
+    expect(page.get_by_role("region", name="Arguments")).to_contain_text("the second crack")
+    for size in (PHONE, DESKTOP):
+        page.set_viewport_size(size)
+        chief.fits()
+        chief.accessible()
 
 
 def test_calls_are_taken_along_as_a_file_that_no_spreadsheet_calculates(

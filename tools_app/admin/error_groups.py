@@ -49,7 +49,6 @@ class ErrorGroupAdmin(JournalAdmin[ErrorGroup]):
         "trend",
         "first_seen",
         "shown_state",
-        "shown_assignee",
     )
     list_display_links = None
     list_filter = (
@@ -87,10 +86,11 @@ class ErrorGroupAdmin(JournalAdmin[ErrorGroup]):
     # ------------------------------------------------------------------------------------------------ the list
 
     def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
-        """The count links to the errors if the user may see them."""
+        """The count links to the errors, and their cause is shown, if the user may see them."""
         if actions.ERROR_EVENTS_READ.permits(request.user):
             return self.list_display
-        return tuple("count" if column == "shown_count" else column for column in self.list_display)
+        plain = {"shown_count": "count", "shown_message": "plain_message"}
+        return tuple(plain.get(column, column) for column in self.list_display)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ErrorGroup]:
         recent = ErrorHour.objects.filter(hour__gte=_first_day(timezone.now())).order_by("hour")
@@ -138,6 +138,9 @@ class ErrorGroupAdmin(JournalAdmin[ErrorGroup]):
         return format_html(template, address, group.code, tool)
 
     shown_message = Column[ErrorGroup](
+        gettext_lazy("Message"), lambda group: links.with_sub(links.cut(group.message), group.cause or group.place)
+    )
+    plain_message = Column[ErrorGroup](
         gettext_lazy("Message"), lambda group: links.with_sub(links.cut(group.message), group.place)
     )
     shown_count = Column[ErrorGroup](
@@ -156,9 +159,12 @@ class ErrorGroupAdmin(JournalAdmin[ErrorGroup]):
 
     shown_state = Column[ErrorGroup](
         gettext_lazy("State"),
-        lambda group: links.with_sub(issue_decisions.state_mark(group), issue_decisions.state_details(group)),
+        lambda group: format_html(
+            "{}{}",
+            links.with_sub(issue_decisions.state_mark(group), issue_decisions.state_details(group)),
+            links.sub(_("assigned to %(name)s") % {"name": assignee_of(group)} if group.assignee is not None else ""),
+        ),
     )
-    shown_assignee = Column[ErrorGroup](gettext_lazy("Assignee"), lambda group: links.whole(assignee_of(group)))
 
     # ------------------------------------------------------------------------------------------------ deciding
 

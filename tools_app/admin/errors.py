@@ -42,7 +42,7 @@ class ErrorAdmin(JournalAdmin[ErrorLog]):
     )
     export_order = "created_at"
     export_columns = columns(
-        "id", "created_at", "code", "tool_name", "message", "caller_name", "door", "call_id", "group_id",
+        "id", "created_at", "code", "tool_name", "message", "cause", "caller_name", "door", "call_id", "group_id",
         group_id="group",
     )  # fmt: skip
 
@@ -71,7 +71,9 @@ class ErrorAdmin(JournalAdmin[ErrorLog]):
     at = Column[ErrorLog](gettext_lazy("Time"), lambda error: links.in_full(error.created_at))
     tool = Column[ErrorLog](gettext_lazy("Tool"), lambda error: links.to_tool(error.tool_name, error.code))
 
-    shown_message = Column[ErrorLog](gettext_lazy("Message"), lambda error: links.cut(error.message))
+    shown_message = Column[ErrorLog](
+        gettext_lazy("Message"), lambda error: links.with_sub(links.cut(error.message), error.cause)
+    )
     shown_caller = Column[ErrorLog](
         gettext_lazy("Caller"),
         lambda error: links.with_sub(links.whole(error.caller_name or links.NOTHING), error.get_door_display()),

@@ -23,7 +23,7 @@ _TELLING: Final = ("operation", "resourceType", "statusCode", "upstream", "reaso
 
 
 def failure(error: ToolError, error_id: str, call: Call) -> Failure:
-    """The rows of a failure. Sets the error's id."""
+    """The rows of a failure. Sets the error's id. A mistake of the caller is in no group: it is no issue."""
     error.error_id = error_id
     now = datetime.now(UTC)
     message = storable(redaction.redacted_text(error.message), 1000)
@@ -44,7 +44,7 @@ def failure(error: ToolError, error_id: str, call: Call) -> Failure:
     )
     row = ErrorLog(
         id=error_id,
-        group_id=fingerprint,
+        group_id=None if error.blames_caller else fingerprint,
         call_id=call.id,
         tool_name=call.tool_name,
         door=call.door,
@@ -55,7 +55,7 @@ def failure(error: ToolError, error_id: str, call: Call) -> Failure:
         detail=_detail(error),
         created_at=now,
     )
-    return Failure(row, group)
+    return Failure(row, None if error.blames_caller else group)
 
 
 def storable(text: str, limit: int) -> str:

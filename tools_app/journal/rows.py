@@ -43,10 +43,10 @@ FOLDED_AT_ONCE: Final = 500
 
 @dataclass(slots=True)
 class Failure:
-    """An error log entry (for operators only) and its group."""
+    """An error log entry (for operators only) and its group, if it belongs to one."""
 
     error: ErrorLog
-    group: ErrorGroup
+    group: ErrorGroup | None
 
 
 @dataclass(slots=True)
@@ -73,12 +73,12 @@ def insert_failures(failures: Sequence[Failure]) -> None:
     if not failures:
         return
     groups: dict[str, ErrorGroup] = {}
-    for failure in failures:
-        previous = groups.setdefault(failure.group.fingerprint, failure.group)
-        if previous is not failure.group:
-            failure.group.count += previous.count
-            failure.group.first_seen_at = previous.first_seen_at
-            groups[failure.group.fingerprint] = failure.group
+    for group in (failure.group for failure in failures if failure.group is not None):
+        previous = groups.setdefault(group.fingerprint, group)
+        if previous is not group:
+            group.count += previous.count
+            group.first_seen_at = previous.first_seen_at
+            groups[group.fingerprint] = group
     _many(_UPSERT_GROUP, _GROUPS.rows(groups[key] for key in sorted(groups)))
     # The times of one batch are seconds apart: all count for the hour of the last one.
     hours = {key: beginning(group.last_seen_at, HOUR) for key, group in sorted(groups.items())}
