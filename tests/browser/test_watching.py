@@ -109,7 +109,7 @@ def test_a_call_says_first_what_went_wrong_and_leads_to_the_calls_around_it(
     page.get_by_role("navigation", name="Calls of this tool").get_by_role("link", name="Next call").click()
     expect(page.get_by_role("region", name="Arguments")).to_contain_text("the second crack")
     for size in (PHONE, DESKTOP):
-        page.set_viewport_size(size)
+        page.set_viewport_size({"width": size["width"], "height": size["height"]})
         chief.fits()
         chief.accessible()
 
