@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 import anyio
@@ -84,6 +85,9 @@ ENDPOINTS: Final[dict[str, str]] = {
     "GET /v1/errors/{group_id}": MANAGE,
     "POST /v1/errors/{group_id}/resolve": MANAGE,
     "POST /v1/errors/{group_id}/reopen": MANAGE,
+    "POST /v1/errors/{group_id}/ignore": MANAGE,
+    "POST /v1/errors/{group_id}/snooze": MANAGE,
+    "POST /v1/errors/{group_id}/assign": MANAGE,
     "POST /v1/errors/{group_id}/notes": MANAGE,
     "GET /v1/agents": MANAGE,
     "GET /v1/approvals": ANY_KEY,
@@ -167,6 +171,9 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
     "POST /v1/keys": {"name": "made"},
     "PATCH /v1/keys/{key_id}": {"connections": []},
     "POST /v1/approvals/{approval_id}/standing": {"uses": 1, "seconds": 60},
+    "POST /v1/errors/{group_id}/ignore": {"reason": "Known"},
+    "POST /v1/errors/{group_id}/snooze": {"until": (timezone.now() + timedelta(days=1)).isoformat()},
+    "POST /v1/errors/{group_id}/assign": {"user": None},
     "POST /v1/errors/{group_id}/notes": {"text": "Seen"},
     "POST /v1/sources": {"name": "made", "location": "https://wiki.example.org/mcp"},
     "POST /v1/sources/preview": {"document": json.dumps(shop.document())},

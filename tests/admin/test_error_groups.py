@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import time_machine
 from django.db import OperationalError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -91,6 +92,8 @@ def test_the_tabs_keep_what_else_narrows_the_list(viewer: Client) -> None:
     links = {link.text.strip(): link for link in shown.all("a") if tabs in link.parents}
     assert {title: link["href"] for title, link in links.items()} == {
         "Open": "?tool=echo",
+        "Ignored": "?tool=echo&state=ignored",
+        "Snoozed": "?tool=echo&state=snoozed",
         "Resolved": "?tool=echo&state=resolved",
         "All": "?tool=echo&state=all",
     }
@@ -145,7 +148,7 @@ def test_more_errors_cost_the_page_no_more_queries(operator: Client) -> None:
     group = error_group("echo")
     page(operator, f"{GROUPS}{group.pk}/change/")
     few, many = queries(1), queries(30)
-    assert few == many <= 14
+    assert few == many <= 15
 
 
 # ---- the page
@@ -345,6 +348,116 @@ def test_nothing_but_its_state_can_be_changed(chief: Client) -> None:
     assert chief.post(f"{detail}change/", {"message": "other", "count": "0"}).status_code == 403
     sent(chief, GROUPS, action="delete_selected", _selected_action=[group.pk], post="yes")
     assert ErrorGroup.objects.values().get() == kept
+
+
+# ---- ignoring, snoozing, assigning
+
+
+def forms(shown: Page, decision: str) -> list[str]:
+    """Where the forms of this decision are sent to."""
+    fields = shown.all("input", name="decision", value=decision)
+    return [next(one for one in field.parents if one.tag == "form")["action"] for field in fields]
+
+
+def test_an_issue_is_ignored_for_a_number_of_errors_and_says_why(operator: Client, viewer: Client) -> None:
+    group = error_group("echo", count=4)
+    address = f"{GROUPS}{group.pk}/change/"
+    [action] = forms(page(operator, address), "ignore")
+    refused = sent(operator, action, decision="ignore", occurrences="100")
+    assert refused.messages == ["A reason is required to ignore an issue."]
+    shown = sent(operator, action, decision="ignore", occurrences="100", reason="The <b>supplier</b> knows")
+    assert shown.messages == ["1 issue: now ignored."]
+    assert "ignored until 100 more errors by user:operator" in shown.text
+    assert "The <b>supplier</b> knows" in shown.text
+    assert rows(page(viewer, GROUPS)) == []
+    [row] = rows(page(viewer, f"{GROUPS}?state=ignored"))
+    assert "ignored until 100 more errors by user:operator" in row
+    assert forms(page(viewer, address), "ignore") == []
+
+    [action] = forms(shown, "reopen")
+    assert sent(operator, action, decision="reopen").messages == ["1 issue: now open."]
+    assert len(rows(page(viewer, GROUPS))) == 1
+
+
+def test_an_issue_is_snoozed_and_nothing_alarms_meanwhile(operator: Client) -> None:
+    group = error_group("echo")
+    assert "1 unresolved issue." in page(operator, "/admin/").text
+    [action] = forms(page(operator, f"{GROUPS}{group.pk}/change/"), "snooze")
+    shown = sent(operator, action, decision="snooze", hours="1")
+    assert shown.messages == ["1 issue: now snoozed."]
+    group.refresh_from_db()
+    assert group.muted_until is not None
+    assert f"snoozed until {group.muted_until:%Y-%m-%d %H:%M:%S} by user:operator" in shown.text
+    overview = page(operator, "/admin/").text
+    assert "unresolved issue" not in overview
+    assert "0 Open issues" in overview
+    assert len(rows(page(operator, f"{GROUPS}?state=snoozed"))) == 1
+    with time_machine.travel(group.muted_until):
+        assert len(rows(page(operator, GROUPS))) == 1
+        assert "1 unresolved issue." in page(operator, "/admin/").text
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"decision": "ignore", "reason": "x", "occurrences": "many"}, "must be a whole number"),
+        ({"decision": "ignore", "reason": "x", "occurrences": "0"}, "must be from 1 to 1,000,000"),
+        ({"decision": "ignore", "reason": "x", "occurrences": "9" * 30}, "must be a whole number"),
+        ({"decision": "snooze"}, "Choose how long"),
+        ({"decision": "snooze", "hours": "99999"}, "Choose how long"),
+        ({"decision": "assign", "user": "vera"}, "no active user"),
+    ],
+)
+def test_values_that_no_form_offers_change_nothing(operator: Client, values: dict[str, str], told: str) -> None:
+    group = error_group("echo")
+    before = ErrorGroup.objects.values().get()
+    shown = sent(operator, f"{GROUPS}{group.pk}/decide/", **values)
+    assert told in shown.messages[0]
+    assert ErrorGroup.objects.values().get() == before
+
+
+def test_an_issue_is_assigned_and_found_by_its_assignee(operator: Client, viewer: Client) -> None:
+    group, other = error_group("echo"), error_group("calculate")
+    shown = page(operator, f"{GROUPS}{group.pk}/change/")
+    offered = {option["value"] for option in shown.all("option") if shown.one("select", name="user") in option.parents}
+    assert {"", "operator"} <= offered
+    assert "viewer" not in offered
+    to_choose, to_me = forms(shown, "assign")
+    assert sent(operator, to_me, decision="assign", user="operator").messages == ["1 issue: now assigned."]
+    for query, found in (("%3Ame", group), ("operator", group), ("%3Anone", other)):
+        [row] = rows(page(operator, f"{GROUPS}?assignee={query}"))
+        assert found.tool_name in row, query
+    assert rows(page(viewer, f"{GROUPS}?assignee=%3Ame")) == []
+    assert rows(page(operator, GROUPS))[1].endswith("open assigned to operator")
+    again = page(operator, f"{GROUPS}{group.pk}/change/")
+    assert len(forms(again, "assign")) == 1, "it is theirs already"
+    assert sent(operator, to_choose, decision="assign", user="").messages == ["1 issue: now assigned."]
+    assert not ErrorGroup.objects.exclude(assignee=None).exists()
+
+
+@pytest.mark.parametrize(
+    ("action", "values", "state"),
+    [
+        ("ignore", {"reason": "The supplier knows"}, "ignored"),
+        ("snooze", {"hours": "4"}, "snoozed"),
+        ("assign", {"user": "operator"}, "assigned"),
+    ],
+)
+def test_many_issues_are_decided_with_one_form(
+    operator: Client, action: str, values: dict[str, str], state: str
+) -> None:
+    chosen = [error_group("calculate").pk, error_group("echo").pk]
+    asked = sent(operator, GROUPS, action=action, _selected_action=chosen)
+    assert f"{action.capitalize()} 2 issues?" in asked.text
+    assert AuditEntry.objects.filter(action=f"error.{action}").count() == 0
+    names = {one["name"] for tag in ("input", "select") for one in asked.all(tag) if "name" in one.attributes}
+    assert set(values) <= names
+    shown = sent(operator, GROUPS, action=action, _selected_action=chosen, confirmed="1", **values)
+    assert shown.messages == [f"2 issues: now {state}."]
+    again = sent(operator, f"{GROUPS}?state=all", action=action, _selected_action=chosen, confirmed="1", **values)
+    expected = ["2 issues: now snoozed."] if action == "snooze" else ["Nothing changed. 2 issues stay as they are."]
+    assert again.messages == expected
+    assert AuditEntry.objects.filter(action=f"error.{action}").count() == (4 if action == "snooze" else 2)
 
 
 # ---- what is known of a group

@@ -34,7 +34,7 @@ def figures(shown: Page) -> dict[str, tuple[str, str]]:
     ]
     found = {}
     for link in tiles:
-        number, title = (span.text.strip() for span in shown.all("span") if span.parents[-1] is link)
+        number, title = (" ".join(span.text.split()) for span in shown.all("span") if span.parents[-1] is link)
         found[title] = (number, link["href"])
     return found
 
@@ -69,7 +69,7 @@ def test_every_figure_is_what_the_list_behind_it_shows(tools: None, half_past: N
         "Tools removed": "1",
         "Calls": "8",
         "Errors": "3",
-        "Error rate": "42.9%",
+        "Error rate 3 of 7, without 1 refused": "42.9%",
         "Median (p50)": "≤ 10 ms",
         "p95": "≤ 10 ms",
         "Open issues": "1",
@@ -170,7 +170,7 @@ def test_what_is_wrong_is_said_first_and_leads_there(tools: None, chief: Client)
     assert answer(shown) == [
         "2 problems.",
         "Connection broken is failing: Not reachable",
-        "89% of the calls failed.",
+        "8 of 9 calls failed (88.9%).",
         "1 unresolved issue.",
         "1 API key needs attention.",
     ]
@@ -202,7 +202,10 @@ def test_the_tools_that_stand_out_are_named_with_their_lists(tools: None, viewer
         section = shown.one("section", aria_labelledby=name)
         return [row.text.split() for row in shown.all("tr") if section in row.parents][1:]
 
-    assert rows("failing") == [["echo", "3", "3", "100.0%"], ["calculate", "2", "1", "50.0%"]]
+    assert rows("failing") == [
+        ["echo", "3", "3", "3", "of", "3,", "100.0%"],
+        ["calculate", "2", "1", "1", "of", "2,", "50.0%"],
+    ]
     assert rows("slowest") == [
         ["calculate", "2", "≤", "10", "ms", "≤", "1", "s"],
         ["echo", "3", "≤", "50", "ms", "≤", "50", "ms"],

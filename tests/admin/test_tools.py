@@ -245,7 +245,7 @@ def test_the_list_tells_how_each_tool_does(tools: None, operator: Client) -> Non
     failed_call("calculate")
     shown = page(operator, LIST)
     tokens = listed.costs(catalog.current())
-    assert row_of(shown, "calculate").endswith(f"2 1 50.0% ≤ 10 ms {tokens['calculate']} just now")
+    assert row_of(shown, "calculate").endswith(f"2 1 1 of 2, 50.0% ≤ 10 ms {tokens['calculate']} just now")
     assert row_of(shown, "echo").endswith(f"0 0 – {tokens['echo']} –")
     calls = page(operator, next(link for link in shown.addresses if "/call/?tool=calculate" in link))
     assert len(calls.all("tr", class_="data-row")) == 2
@@ -258,8 +258,8 @@ def test_the_list_and_the_overview_tell_the_same_error_rate(tools: None, operato
         call("calculate", status=status, code=code)
     failed_call("calculate")
     # Of two that were let in, one failed.
-    assert "4 1 50.0%" in row_of(page(operator, LIST), "calculate")
-    assert "4 1 50.0%" in " ".join(page(operator, "/admin/").text.split())
+    assert "4 1 1 of 2, 50.0%" in row_of(page(operator, LIST), "calculate")
+    assert "4 1 1 of 2, 50.0%" in " ".join(page(operator, "/admin/").text.split())
     for _ in range(3):
         call("echo")
     failed_call("echo")

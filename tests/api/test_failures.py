@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+import time_machine
+from django.contrib.auth.models import User
+from django.utils import timezone
 
 from tests.api.conftest import MakeKey
 from tests.api.rest import Rest, check_form, failure
@@ -164,6 +167,66 @@ def test_queries_do_not_grow_with_the_list(operator: Rest, statements: list[str]
     asked = [sql for sql in statements if sql.startswith("SELECT") and "tools_app_error" in sql]
     assert len(asked) == 4
     assert all('"detail"' not in sql for sql in asked)
+
+
+def test_a_group_is_ignored_for_a_number_of_errors(operator: Rest) -> None:
+    group = rows.group(tool_name="echo", count=5)
+    response = operator.post(f"/v1/errors/{group.pk}/ignore", {"reason": "Known", "occurrences": 10})
+    told = response.json()
+    check_form("ErrorGroupDetail", told)
+    assert (told["state"], told["mutedBy"], told["muteReason"]) == ("ignored", "key:ops", "Known")
+    assert (told["ignoredUntilCount"], told["snoozedUntil"]) == (15, None)
+    assert [one["id"] for one in listed(operator, "?state=ignored")] == [group.pk]
+    assert listed(operator, "?state=open") == []
+    reopened = operator.post(f"/v1/errors/{group.pk}/reopen", {}).json()
+    assert (reopened["state"], reopened["mutedAt"], reopened["muteReason"]) == ("open", None, None)
+
+
+def test_a_group_is_snoozed_until_a_time(operator: Rest) -> None:
+    group = rows.group(tool_name="echo")
+    until = (timezone.now() + timedelta(hours=3)).replace(microsecond=0)
+    told = operator.post(f"/v1/errors/{group.pk}/snooze", {"until": until.isoformat()}).json()
+    check_form("ErrorGroupDetail", told)
+    assert told["state"] == "snoozed"
+    assert datetime.fromisoformat(told["snoozedUntil"]) == until
+    assert [one["id"] for one in listed(operator, "?state=snoozed")] == [group.pk]
+    with time_machine.travel(until + timedelta(seconds=1)):
+        assert [one["state"] for one in listed(operator, "?state=open")] == ["open"]
+
+
+@pytest.mark.django_db
+def test_a_group_is_assigned_and_found_by_its_assignee(operator: Rest) -> None:
+    group, _other = rows.group(tool_name="echo"), rows.group(tool_name="echo")
+    User.objects.create_superuser("olga")
+    told = operator.post(f"/v1/errors/{group.pk}/assign", {"user": "olga"}).json()
+    check_form("ErrorGroupDetail", told)
+    assert told["assignee"] == "olga"
+    assert [one["id"] for one in listed(operator, "?assignee=olga")] == [group.pk]
+    assert listed(operator, "?assignee=%00") == []
+    assert operator.post(f"/v1/errors/{group.pk}/assign", {"user": None}).json()["assignee"] is None
+
+
+@pytest.mark.parametrize(
+    ("decision", "body", "path"),
+    [
+        ("ignore", {}, "/reason"),
+        ("ignore", {"reason": "  "}, "/reason"),
+        ("ignore", {"reason": "x", "occurrences": 0}, "/occurrences"),
+        ("snooze", {}, "/until"),
+        ("snooze", {"until": "2026-01-01T00:00:00Z"}, "/until"),
+        ("snooze", {"until": "tomorrow"}, "/until"),
+        ("assign", {}, "/user"),
+        ("assign", {"user": "nobody-of-this-name"}, "/user"),
+    ],
+)
+def test_a_decision_that_is_not_complete_is_refused(
+    operator: Rest, decision: str, body: dict[str, Any], path: str
+) -> None:
+    group = rows.group(tool_name="echo")
+    told = failure(operator.post(f"/v1/errors/{group.pk}/{decision}", body), 400, "VALIDATION_ERROR")
+    assert [problem["path"] for problem in told["details"]] == [path]
+    assert listed(operator)[0]["state"] == "open"
+    assert not AuditEntry.objects.filter(subject=f"error:{group.pk}").exists()
 
 
 def test_a_note_is_stored_for_others(operator: Rest) -> None:

@@ -7,10 +7,11 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, StorageState
 
-from tests.browser.conftest import PASSWORD, launched
+from tests.browser.conftest import PASSWORD, SitDown, launched
 from tests.browser.desk import DESKTOP, PHONE, Desk, desk
 from tests.support.processes import Server
 
@@ -71,3 +72,38 @@ def test_the_tools_fetch_little_and_on_the_next_visit_hardly_anything(
         assert one.page.locator("tr.data-row").count() >= 68
     assert weights[0] <= 150_000
     assert weights[1] <= 30_000
+
+
+LISTS = [
+    *(
+        "toolrecord",
+        "call",
+        "errorgroup",
+        "errorlog",
+        "alert",
+        "auditentry",
+        "agent",
+        "process",
+        "source",
+        "connection",
+    ),
+    *("apikey", "toolset", "approval", "definition", "stop", "standingapproval", "alertrule", "alertdelivery"),
+]
+
+
+def test_no_column_of_a_list_is_cut_off_at_1280_pixels(sit_down: SitDown, rest: httpx.Client) -> None:
+    """The width of small laptops: a list that scrolls sideways there hides its last columns, and does not say so."""
+    rest.post("/tools/break_down/call", json={"with_words": "as long as a message of an exception can be " * 3})
+    one, too_wide = sit_down(viewport={"width": 1280, "height": 800}), []
+    for model in LISTS:
+        one.open(f"/admin/tools_app/{model}/{'?state=all' if model == 'errorgroup' else ''}")
+        found = one.page.evaluate(
+            """() => [...document.querySelectorAll('#result_list')].map(table => {
+                let frame = table.parentElement;
+                while (frame !== document.body && getComputedStyle(frame).overflowX === 'visible')
+                    frame = frame.parentElement;
+                return [table.scrollWidth, frame.clientWidth];
+            })"""
+        )
+        too_wide += [f"{model}: {table} in {frame}" for table, frame in found if table > frame]
+    assert not too_wide, "\n".join(too_wide)

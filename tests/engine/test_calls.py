@@ -155,7 +155,7 @@ def test_passes_a_tools_own_errors_on_unchanged(hub: Hub, programmable: Programm
         call("programmable", {}, alice)
     assert caught.value is raised
     row, log = Call.objects.get(), ErrorLog.objects.get()
-    assert (row.status, row.code, row.error) == ("failed", "NOT_FOUND", "Workflow 'abc123' not found")
+    assert (row.status, row.code, row.error) == ("refused", "NOT_FOUND", "Workflow 'abc123' not found")
     assert (log.id, log.call_id) == (caught.value.error_id, row.id)
     assert log.detail == "upstream said: no such row"
 

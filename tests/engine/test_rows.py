@@ -38,7 +38,7 @@ def value_of(field: models.Field[Any, Any], number: int) -> Any:
         case models.TextField() | models.CharField():
             return f"{number} \N{SNOWMAN} %s ?"[: field.max_length]
         case models.ForeignKey():
-            return str(number)
+            return field.target_field.to_python(str(number))
         case models.IntegerField():
             return 1_000 + number
     raise AssertionError(f"the journal has never written a {type(field).__name__}")

@@ -62,11 +62,12 @@ FAULTS: Final = (
     Fault("sales_report", 0.09, "TIMEOUT", "", "", "", status=Call.Status.TIMEOUT),
     Fault(
         "get_issue", 0.02, "NOT_FOUND", "Issue '4711' not found", "NotFoundError in issues.py",
-        "GET /issues/4711.json\nHTTP 404\n(no body)",
+        "GET /issues/4711.json\nHTTP 404\n(no body)", status=Call.Status.REFUSED,
     ),
     Fault(
         "update_issue", 0.06, "UPSTREAM_VALIDATION", "Status is not allowed", "UpstreamValidationError in writing.py",
         'PUT /issues/142.json\nHTTP 422\n{"errors": ["Status is not included in the list"]}',
+        status=Call.Status.REFUSED,
     ),
     Fault(
         "read_page", 0.03, "UPSTREAM_UNAVAILABLE", "Network error: no route to host", "ConnectError in web.py",
@@ -193,12 +194,16 @@ def _failed(call: Call, fault: Fault, days: float, error_id: str) -> Failure:
         _set_duration(call, 1_004)
     fingerprint = hashlib.sha256(f"{call.tool_name} {fault.code} {fault.place}".encode()).hexdigest()[:32]
     moment: Any = call.finished_at
+    # Of a stack trace, its last line.
+    cause = detail.splitlines()[-1] if detail.startswith("Traceback") else ""
+    is_mistake = fault.status == Call.Status.REFUSED
     group = ErrorGroup(
         fingerprint=fingerprint, tool_name=call.tool_name, code=fault.code, place=fault.place, message=call.error,
-        count=1, first_seen_at=moment, last_seen_at=moment, last_call_id=call.id,
+        cause=cause, count=1, first_seen_at=moment, last_seen_at=moment, last_call_id=call.id,
     )  # fmt: skip
     error = ErrorLog(
-        id=error_id, group_id=fingerprint, call_id=call.id, tool_name=call.tool_name, door=call.door,
-        caller_name=call.caller_name, code=fault.code, message=call.error, created_at=moment, detail=detail,
+        id=error_id, group_id=None if is_mistake else fingerprint, call_id=call.id, tool_name=call.tool_name,
+        door=call.door, caller_name=call.caller_name, code=fault.code, message=call.error, created_at=moment,
+        detail=detail, cause=cause,
     )  # fmt: skip
-    return Failure(error, group)
+    return Failure(error, None if is_mistake else group)

@@ -169,6 +169,7 @@ DEFINITION_APPROVE_OWN: Final = replace(
 ERROR_RESOLVE, ERROR_REOPEN, ERROR_NOTE = Action(OPERATOR, "change_errorgroup", MANAGE).events(
     "error.resolve", "error.reopen", "error.note"
 )
+ERROR_IGNORE, ERROR_SNOOZE, ERROR_ASSIGN = ERROR_RESOLVE.events("error.ignore", "error.snooze", "error.assign")
 
 ALERT_ACKNOWLEDGE: Final = Action(OPERATOR, "change_alert", MANAGE, all_tools=True, event="alert.acknowledge")
 ALERT_RULE_CREATE, ALERT_RULE_CHANGE, ALERT_RULE_DELETE = _of_administrators("alertrule")

@@ -13,16 +13,16 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from tools_app import engine, governance
-from tools_app.admin import links
+from tools_app.admin import charts, links
 from tools_app.admin.key_words import attention_filter
 from tools_app.alerts import words
 from tools_app.alerts.finding import FEWEST_ERRORS, LEVELS
 from tools_app.catalog import source_states
 from tools_app.catalog.snapshot import Snapshot
 from tools_app.catalog.source_states import SourceState
-from tools_app.journal import disk, retention
+from tools_app.journal import disk, insights, retention
 from tools_app.journal.insights import Figures, Period
-from tools_app.models import AlertRule, ApiKey, Approval, Connection, ErrorGroup, Source, SourceStatus, Stop
+from tools_app.models import AlertRule, ApiKey, Approval, Connection, Source, SourceStatus, Stop
 from tools_app.setup.backup import status
 
 MOST_NAMED: Final = 3
@@ -105,7 +105,9 @@ def expired_approvals(now: datetime, address: str) -> Iterator[Reason]:
 
 def calls(figures: Figures, period: Period) -> Iterator[Reason]:
     if figures.errors >= FEWEST_ERRORS and figures.error_rate >= LEVELS[-1]:
-        yield Reason("bad", words.calls_failed(figures.error_rate), links.errors_since(period.key, calls=True))
+        numbers = {"errors": f"{figures.errors:,}", "calls": f"{figures.not_refused:,}"}
+        text = _("%(errors)s of %(calls)s calls failed (%(share)s).") % {**numbers, "share": charts.share(figures)}
+        yield Reason("bad", text, links.errors_since(period.key, calls=True))
 
 
 def connections(unwell: Sequence[Connection]) -> Iterator[Reason]:
@@ -170,15 +172,16 @@ def tools(snapshot: Snapshot) -> Iterator[Reason]:
         yield Reason("warn", text % {"n": number}, links.address("toolrecord", "changelist", state="unavailable"))
 
 
-def errors(period: Period) -> Iterator[Reason]:
-    number = ErrorGroup.objects.filter(resolved_at=None, last_seen_at__gte=period.since).count()
+def errors() -> Iterator[Reason]:
+    """As many as the tile says: an issue that is not decided is open, also after the period."""
+    number = insights.open_error_groups()
     if number:
         text = ngettext(
             "%(n)s unresolved issue.",
             "%(n)s unresolved issues.",
             number,
         )
-        yield Reason("warn", text % {"n": number}, links.address("errorgroup", "changelist", since=period.key))
+        yield Reason("warn", text % {"n": number}, links.address("errorgroup", "changelist"))
 
 
 def keys(now: datetime) -> Iterator[Reason]:

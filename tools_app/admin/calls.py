@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from tools_app.access import actions
-from tools_app.admin import console, exports, links
+from tools_app.admin import call_page, console, exports, links
 from tools_app.admin.exports import columns
 from tools_app.admin.filters import CodeFilter, ConnectionFilter, StatusFilter, ToolFilter, since
 from tools_app.admin.journal import JournalAdmin, may_read_payload
@@ -24,7 +24,7 @@ from tools_app.admin.lists import BoundedPaginator, Column, RecordList
 from tools_app.admin.narrowing import CallerFilter, SlowFilter, between
 from tools_app.base import secrets
 from tools_app.journal import call_search
-from tools_app.models import ApiKey, Approval, Call, Process
+from tools_app.models import ApiKey, Approval, Call, ErrorLog, Process
 
 FromFilter, UntilFilter = between("started_at")
 # Few enough to be counted and shown by id.
@@ -131,6 +131,15 @@ class CallAdmin(JournalAdmin[Call]):
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[CallList]:
         return CallList
 
+    def complete_rows(self, request: HttpRequest, rows: Any) -> None:
+        """The cause of each error, for users who may see it."""
+        errors = [call.error_id for call in rows if call.error_id]
+        causes = {}
+        if errors and actions.ERROR_EVENTS_READ.permits(request.user):
+            causes = dict(ErrorLog.objects.filter(pk__in=errors).order_by().values_list("pk", "cause"))
+        for call in rows:
+            call.cause = causes.get(call.error_id, "")
+
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Call], search_term: str
     ) -> tuple[QuerySet[Call], bool]:
@@ -147,6 +156,7 @@ class CallAdmin(JournalAdmin[Call]):
 
     def add_to_page(self, request: HttpRequest, context: dict[str, Any], call: Call) -> None:
         has_payload = bool(call.arguments or call.result)
+        shows_payload = has_payload and may_read_payload(request, call.pk)
         context.update(
             call=call,
             begun=links.in_full(call.started_at),
@@ -156,8 +166,9 @@ class CallAdmin(JournalAdmin[Call]):
             parts=PARTS,
             again_address=console.again_address(call, request),
             payload_kept=has_payload,
-            payload_shown=has_payload and may_read_payload(request, call.pk),
+            payload_shown=shows_payload,
             may_read=actions.PAYLOADS_READ.permits(request.user),
+            **call_page.context(request, call, with_payload=shows_payload),
         )
 
     started = Column[Call](
@@ -203,7 +214,8 @@ class CallAdmin(JournalAdmin[Call]):
     @admin.display(description=gettext_lazy("Error"))
     def shown_error(self, call: Call) -> SafeString:
         code = links.to_error(call.error_id, call.code) if call.error_id else call.code
-        return links.with_sub(code, call.error)
+        # Set by `complete_rows`: of lists only.
+        return format_html("{}{}", links.with_sub(code, call.error), links.sub(getattr(call, "cause", "")))
 
     plain_error = Column[Call](gettext_lazy("Error"), lambda call: links.with_sub(call.code, call.error))
     error_log = Column[Call](gettext_lazy("Error event"), lambda call: links.to_error(call.error_id))

@@ -193,6 +193,12 @@ def share(figures: Figures) -> str:
     return ">99.9%" if 0.999 < rate < 1 else f"{rate:.1%}"
 
 
+def share_of(figures: Figures) -> str:
+    """The error rate with the numbers that it is made of: “2 of 78, 2.6%”."""
+    values = {"errors": f"{figures.errors:,}", "calls": f"{figures.not_refused:,}", "share": share(figures)}
+    return _("%(errors)s of %(calls)s, %(share)s") % values
+
+
 def length(milliseconds: float) -> str:
     """A duration in its shortest form."""
     return f"{milliseconds:g} ms" if milliseconds < 1_000 else f"{milliseconds / 1_000:g} s"

@@ -1,10 +1,10 @@
-"""Issues: groups of errors, which operators resolve and reopen."""
+"""Issues: groups of errors, which operators resolve, ignore, snooze, assign and reopen."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from django.contrib import admin, messages
 from django.db.models import Count, Prefetch, Q, QuerySet
@@ -14,43 +14,46 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy
 
 from tools_app import governance
 from tools_app.access import actions
-from tools_app.admin import audit, charts, links
+from tools_app.admin import audit, charts, issue_decisions, links
 from tools_app.admin.exports import columns
-from tools_app.admin.filters import CodeFilter, ResolvedFilter, ToolFilter, since
+from tools_app.admin.filters import AssigneeFilter, CodeFilter, IssueStateFilter, ToolFilter, since
 from tools_app.admin.governed import FailuresAsMessages, actor, posted, require
+from tools_app.admin.issue_decisions import DECISIONS
 from tools_app.admin.journal import IDENTIFIER, JournalAdmin, tool_names
 from tools_app.admin.lists import Column
 from tools_app.admin.narrowing import between
 from tools_app.models import AuditEntry, Call, ErrorGroup, ErrorHour, ErrorLog, ErrorNote
 from tools_app.sdk.hub_errors import all_errors
 
-if TYPE_CHECKING:
-    from django_stubs_ext import StrPromise
-
 FromFilter, UntilFilter = between("last_seen_at")
 MOST_SHOWN: Final = 10
 # Number of the newest errors of a group whose callers are counted.
 MOST_COUNTED: Final = 1_000
 DAYS: Final = 14
-# For each decision: the button's label, the function, and the resulting state.
-DECISIONS: Final[dict[str, tuple[StrPromise, Callable[..., list[str]], StrPromise]]] = {
-    "resolve": (gettext_lazy("Resolve"), governance.resolve_errors, gettext_lazy("resolved")),
-    "reopen": (gettext_lazy("Reopen"), governance.reopen_errors, gettext_lazy("open")),
-}
+State = ErrorGroup.State
 
 
 @admin.register(ErrorGroup)
 class ErrorGroupAdmin(JournalAdmin[ErrorGroup]):
     change_form_template = "admin/tools_app/errorgroup/change_form.html"
     follows, follows_by = "issues", "asking"
-    list_display = ("last_seen", "kind", "shown_message", "shown_count", "trend", "first_seen", "shown_state")
+    list_display = (
+        "last_seen",
+        "kind",
+        "shown_message",
+        "shown_count",
+        "trend",
+        "first_seen",
+        "shown_state",
+    )
     list_display_links = None
     list_filter = (
-        ResolvedFilter,
+        IssueStateFilter,
+        AssigneeFilter,
         CodeFilter,
         since("last_seen_at", gettext_lazy("last seen")),
         FromFilter,
@@ -63,30 +66,36 @@ class ErrorGroupAdmin(JournalAdmin[ErrorGroup]):
     )
     search_fields = ("tool_name",)
     search_help_text = gettext_lazy("Tool, id, or start of code or message")
-    actions = ("resolve", "reopen")
+    actions = ("resolve", "ignore", "snooze", "assign", "reopen")
     posts: ClassVar = {"decide": "<str:pk>/decide/", "note": "<str:pk>/note/"}
-    fields = ("message", "place", "last_call", "last_seen_exactly", "first_seen_exactly", "reopened", "resolved")
+    fields = (
+        "message", "place", "assigned_to", "last_call", "last_seen_exactly", "first_seen_exactly", "reopened",
+        "resolved", "muted",
+    )  # fmt: skip
     export_order = "last_seen_at"
     export_columns = columns(
         "fingerprint", "tool_name", "code", "place", "message", "count", "first_seen_at", "last_seen_at",
-        "last_call_id", "resolved_at", "resolved_by", "reopened_at", fingerprint="id",
+        "last_call_id", "resolved_at", "resolved_by", "reopened_at", "state", "assignee", "muted_at", "muted_by",
+        "mute_reason", "muted_until", "muted_until_count", fingerprint="id",
     )  # fmt: skip
 
     def has_change_permission(self, request: HttpRequest, obj: ErrorGroup | None = None) -> bool:
-        # Groups can only be resolved and reopened; their page has no form.
+        # Only their state and assignee change; their page has no form.
         return obj is None and actions.ERROR_RESOLVE.permits(request.user)
 
     # ------------------------------------------------------------------------------------------------ the list
 
     def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
-        """The count links to the errors if the user may see them."""
+        """The count links to the errors, and their cause is shown, if the user may see them."""
         if actions.ERROR_EVENTS_READ.permits(request.user):
             return self.list_display
-        return tuple("count" if column == "shown_count" else column for column in self.list_display)
+        plain = {"shown_count": "count", "shown_message": "plain_message"}
+        return tuple(plain.get(column, column) for column in self.list_display)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ErrorGroup]:
         recent = ErrorHour.objects.filter(hour__gte=_first_day(timezone.now())).order_by("hour")
-        return super().get_queryset(request).prefetch_related(Prefetch("hours", recent, to_attr="recent_hours"))
+        groups = super().get_queryset(request).select_related("assignee")
+        return groups.prefetch_related(Prefetch("hours", recent, to_attr="recent_hours"))
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[ErrorGroup], search_term: str
@@ -102,16 +111,17 @@ class ErrorGroupAdmin(JournalAdmin[ErrorGroup]):
         return queryset.filter(begins | Q(tool_name__in=tool_names(term))), False
 
     def list_context(self, request: HttpRequest) -> dict[str, Any]:
-        state_filter = request.GET.get(ResolvedFilter.parameter_name)
+        state_filter = request.GET.get(IssueStateFilter.parameter_name)
         base_query = request.GET.copy()
-        for name in (ResolvedFilter.parameter_name, "p"):
+        for name in (IssueStateFilter.parameter_name, "p"):
             base_query.pop(name, None)
         tabs = []
-        for state, title in (("", _("Open")), ("resolved", _("Resolved")), ("all", _("All"))):
+        titles = {"": IssueStateFilter.default, **IssueStateFilter.words}
+        for state, title in titles.items():
             query = base_query.copy()
             if state:
-                query[ResolvedFilter.parameter_name] = state
-            selected = state == (state_filter if state_filter in {"resolved", "all"} else "")
+                query[IssueStateFilter.parameter_name] = state
+            selected = state == (state_filter if state_filter in titles else "")
             tabs.append({"name": title, "count": None, "address": f"?{query.urlencode()}", "selected": selected})
         return {**super().list_context(request), "state_tabs": tabs}
 
@@ -128,6 +138,9 @@ class ErrorGroupAdmin(JournalAdmin[ErrorGroup]):
         return format_html(template, address, group.code, tool)
 
     shown_message = Column[ErrorGroup](
+        gettext_lazy("Message"), lambda group: links.with_sub(links.cut(group.message), group.cause or group.place)
+    )
+    plain_message = Column[ErrorGroup](
         gettext_lazy("Message"), lambda group: links.with_sub(links.cut(group.message), group.place)
     )
     shown_count = Column[ErrorGroup](
@@ -145,7 +158,12 @@ class ErrorGroupAdmin(JournalAdmin[ErrorGroup]):
     first_seen = Column[ErrorGroup](gettext_lazy("First seen"), lambda group: links.when(group.first_seen_at))
 
     shown_state = Column[ErrorGroup](
-        gettext_lazy("State"), lambda group: links.with_sub(state_mark(group), _since(group))
+        gettext_lazy("State"),
+        lambda group: format_html(
+            "{}{}",
+            links.with_sub(issue_decisions.state_mark(group), issue_decisions.state_details(group)),
+            links.sub(_("assigned to %(name)s") % {"name": assignee_of(group)} if group.assignee is not None else ""),
+        ),
     )
 
     # ------------------------------------------------------------------------------------------------ deciding
@@ -154,32 +172,48 @@ class ErrorGroupAdmin(JournalAdmin[ErrorGroup]):
     def resolve(self, request: HttpRequest, queryset: QuerySet[ErrorGroup]) -> HttpResponse | None:
         return self._decide_many(request, queryset, "resolve")
 
+    @admin.action(description=gettext_lazy("Ignore"), permissions=["change"])
+    def ignore(self, request: HttpRequest, queryset: QuerySet[ErrorGroup]) -> HttpResponse | None:
+        return self._decide_many(request, queryset, "ignore")
+
+    @admin.action(description=gettext_lazy("Snooze"), permissions=["change"])
+    def snooze(self, request: HttpRequest, queryset: QuerySet[ErrorGroup]) -> HttpResponse | None:
+        return self._decide_many(request, queryset, "snooze")
+
+    @admin.action(description=gettext_lazy("Assign"), permissions=["change"])
+    def assign(self, request: HttpRequest, queryset: QuerySet[ErrorGroup]) -> HttpResponse | None:
+        return self._decide_many(request, queryset, "assign")
+
     @admin.action(description=gettext_lazy("Reopen"), permissions=["change"])
     def reopen(self, request: HttpRequest, queryset: QuerySet[ErrorGroup]) -> HttpResponse | None:
         return self._decide_many(request, queryset, "reopen")
 
-    def _decide_many(self, request: HttpRequest, queryset: QuerySet[ErrorGroup], decision: str) -> HttpResponse | None:
-        """Asks for a reason first."""
+    def _decide_many(self, request: HttpRequest, queryset: QuerySet[ErrorGroup], name: str) -> HttpResponse | None:
+        """Asks for a reason and for the rest of the decision first."""
         if "confirmed" in request.POST:
-            self._decide(request, queryset.values_list("pk", flat=True), decision)
+            self._decide(request, queryset.values_list("pk", flat=True), name)
             return None
         # All rows of the filtered list if “select all” was used, else the selected rows.
         across = request.POST.get("select_across") == "1"
         count = queryset.count()
         selected = [("_selected_action", pk) for pk in request.POST.getlist("_selected_action")]
-        label = DECISIONS[decision][0]
+        decision = DECISIONS[name]
+        label = decision.button
         return self.page(
             request,
             "errorgroup/decide.html",
-            _("%(decision)s %(groups)s") % {"decision": label, "groups": _groups(count)},
-            decision=decision,
+            _("%(decision)s %(groups)s") % {"decision": label, "groups": issue_decisions.number_of(count)},
+            decision=name,
+            text=decision.text,
             button=label,
             groups=queryset[:MOST_SHOWN],
             more=max(0, count - MOST_SHOWN),
-            hidden=[*selected, *([("select_across", "1")] if across else []), ("action", decision)],
+            hidden=[*selected, *([("select_across", "1")] if across else []), ("action", name)],
             address=request.get_full_path(),
             cancel_address=request.get_full_path(),
             harmless=True,
+            needs_reason=decision.needs_reason,
+            **issue_decisions.form_context(request.user),
         )
 
     def note_view(self, request: HttpRequest, pk: str) -> HttpResponse:
@@ -192,35 +226,30 @@ class ErrorGroupAdmin(JournalAdmin[ErrorGroup]):
         return HttpResponseRedirect(f"{links.address('errorgroup', 'change', group.pk)}#notes")
 
     def decide_view(self, request: HttpRequest, pk: str) -> HttpResponse:
-        """Resolve or reopen one group. The form names the decision, so a stale page does no harm."""
+        """Decide about one group. The form names the decision, so a stale page does no harm."""
         require(request, actions.ERROR_RESOLVE)
-        decision = request.POST.get("decision", "")
-        if decision not in DECISIONS:
-            return HttpResponseBadRequest("decision must be resolve or reopen")
+        name = request.POST.get("decision", "")
+        if name not in DECISIONS:
+            return HttpResponseBadRequest(f"decision must be one of {', '.join(DECISIONS)}")
         group = get_object_or_404(ErrorGroup, pk=pk.replace("\x00", ""))
-        self._decide(request, [group.pk], decision)
+        self._decide(request, [group.pk], name)
         return HttpResponseRedirect(links.address("errorgroup", "change", group.pk))
 
-    def _decide(self, request: HttpRequest, fingerprints: Iterable[str], decision: str) -> None:
-        _title, decide, state = DECISIONS[decision]
-        reason = posted(request, "reason")
+    def _decide(self, request: HttpRequest, fingerprints: Iterable[str], name: str) -> None:
+        decision, pks = DECISIONS[name], list(fingerprints)
         with FailuresAsMessages(request):
-            pks = list(fingerprints)
-            changed_pks = decide(pks, actor=actor(request), reason=reason)
-            message = _("Nothing changed.")
-            if changed_pks:
-                message = _("%(groups)s: now %(state)s.") % {"groups": _groups(len(changed_pks)), "state": state}
-            if already := len(pks) - len(changed_pks):
-                before = ngettext("%(groups)s was already %(state)s.", "%(groups)s were already %(state)s.", already)
-                message += " " + before % {"groups": _groups(already), "state": state}
-            self.message_user(request, message, messages.SUCCESS if changed_pks else messages.INFO)
+            changed = len(decision.decide(pks, request))
+            message = issue_decisions.outcome(decision, changed, len(pks) - changed)
+            self.message_user(request, message, messages.SUCCESS if changed else messages.INFO)
 
     # ---------------------------------------------------------------------------------------------------- page
 
     def add_to_page(self, request: HttpRequest, context: dict[str, Any], group: ErrorGroup) -> None:
         sees_errors = actions.ERROR_EVENTS_READ.permits(request.user)
         errors = list(ErrorLog.objects.filter(group=group.pk)[:MOST_SHOWN]) if sees_errors else []
+        state = group.state
         decision = "resolve" if group.resolved_at is None else "reopen"
+        may_decide = self.has_change_permission(request)
         days = by_day(getattr(group, "recent_hours", []), timezone.now())
         places = [charts.Place(f"{day:%m-%d}", f"{day:%Y-%m-%d}", (number,)) for day, number in days]
         context.update(
@@ -232,11 +261,14 @@ class ErrorGroupAdmin(JournalAdmin[ErrorGroup]):
             most_characters=ErrorNote.MOST_CHARACTERS,
             group=group,
             tool_link=links.to_tool(group.tool_name, group.code) if group.tool_name else "",
-            state=state_mark(group),
-            state_since=_since(group),
+            state=issue_decisions.state_mark(group),
+            state_since=issue_decisions.state_details(group),
+            mute_reason=group.mute_reason if state in (State.IGNORED, State.SNOOZED) else "",
             decision=decision,
-            button=DECISIONS[decision][0],
-            may_decide=self.has_change_permission(request),
+            button=DECISIONS[decision].button,
+            decisions=[(name, DECISIONS[name]) for name in DECISIONS if name in _others(state)],
+            may_decide=may_decide,
+            **(issue_decisions.form_context(request.user, group) if may_decide else {}),
             newest_errors=errors if sees_errors else None,
             newest_detail=errors[0].detail if errors else "",
             all_errors=links.address("errorlog", "changelist", group=group.pk),
@@ -254,13 +286,31 @@ class ErrorGroupAdmin(JournalAdmin[ErrorGroup]):
 
     @admin.display(description=gettext_lazy("Resolved"))
     def resolved(self, group: ErrorGroup) -> str:
-        return _by(links.in_full(group.resolved_at), group.resolved_by) if group.resolved_at else links.NOTHING
+        if group.resolved_at is None:
+            return links.NOTHING
+        return issue_decisions.by(links.in_full(group.resolved_at), group.resolved_by)
+
+    assigned_to = Column[ErrorGroup](gettext_lazy("Assignee"), lambda group: assignee_of(group))
+
+    @admin.display(description=gettext_lazy("Ignored or snoozed"))
+    def muted(self, group: ErrorGroup) -> str:
+        if group.muted_at is None or group.state not in (State.IGNORED, State.SNOOZED):
+            return links.NOTHING
+        return issue_decisions.by(links.in_full(group.muted_at), group.muted_by)
 
 
-def state_mark(group: ErrorGroup) -> SafeString:
-    if group.resolved_at is not None:
-        return links.mark("good", _("resolved"))
-    return links.mark("bad", _("open") if group.reopened_at is None else _("regressed"))
+def assignee_of(group: ErrorGroup) -> str:
+    return group.assignee.get_username() if group.assignee is not None else links.NOTHING
+
+
+def _others(state: ErrorGroup.State) -> tuple[str, ...]:
+    """The decisions that an issue in this state has, beside the first button."""
+    return {
+        State.OPEN: ("ignore", "snooze", "assign"),
+        State.IGNORED: ("snooze", "assign", "reopen"),
+        State.SNOOZED: ("ignore", "snooze", "assign", "reopen"),
+        State.RESOLVED: ("assign",),
+    }[state]
 
 
 def by_day(hours: Iterable[ErrorHour], now: datetime) -> list[tuple[date, int]]:
@@ -289,17 +339,3 @@ def _callers(group: ErrorGroup) -> list[dict[str, Any]]:
         {"link": links.to_calls_of(row["caller_id"], row["caller_name"], row["caller_kind"]), "number": row["number"]}
         for row in callers
     ]
-
-
-def _since(group: ErrorGroup) -> str:
-    if group.resolved_at is not None:
-        return _by(links.ago(group.resolved_at), group.resolved_by)
-    return _("since %(time)s") % {"time": links.stamp(group.reopened_at)} if group.reopened_at is not None else ""
-
-
-def _by(time: str, actor: str) -> str:
-    return _("%(time)s by %(actor)s") % {"time": time, "actor": actor}
-
-
-def _groups(number: int) -> str:
-    return ngettext("%(number)s issue", "%(number)s issues", number) % {"number": f"{number:,}"}

@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy
 
 from tools_app.access import actions
-from tools_app.admin import error_groups, links
+from tools_app.admin import issue_decisions, links
 from tools_app.admin.exports import columns
 from tools_app.admin.filters import CodeFilter, GroupFilter, ToolFilter, since
 from tools_app.admin.journal import IDENTIFIER, JournalAdmin, tool_names
@@ -42,7 +42,7 @@ class ErrorAdmin(JournalAdmin[ErrorLog]):
     )
     export_order = "created_at"
     export_columns = columns(
-        "id", "created_at", "code", "tool_name", "message", "caller_name", "door", "call_id", "group_id",
+        "id", "created_at", "code", "tool_name", "message", "cause", "caller_name", "door", "call_id", "group_id",
         group_id="group",
     )  # fmt: skip
 
@@ -71,7 +71,9 @@ class ErrorAdmin(JournalAdmin[ErrorLog]):
     at = Column[ErrorLog](gettext_lazy("Time"), lambda error: links.in_full(error.created_at))
     tool = Column[ErrorLog](gettext_lazy("Tool"), lambda error: links.to_tool(error.tool_name, error.code))
 
-    shown_message = Column[ErrorLog](gettext_lazy("Message"), lambda error: links.cut(error.message))
+    shown_message = Column[ErrorLog](
+        gettext_lazy("Message"), lambda error: links.with_sub(links.cut(error.message), error.cause)
+    )
     shown_caller = Column[ErrorLog](
         gettext_lazy("Caller"),
         lambda error: links.with_sub(links.whole(error.caller_name or links.NOTHING), error.get_door_display()),
@@ -85,7 +87,7 @@ class ErrorAdmin(JournalAdmin[ErrorLog]):
         if group is None:
             return format_html("{}", links.NOTHING)
         link = links.to_group(group.pk, str(group))
-        return format_html("{} {} {}", link, f"× {group.count:,}", error_groups.state_mark(group))
+        return format_html("{} {} {}", link, f"× {group.count:,}", issue_decisions.state_mark(group))
 
     @admin.display(description=gettext_lazy("Advice sent to the caller"))
     def next_step(self, error: ErrorLog) -> str:

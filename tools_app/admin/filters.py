@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from django.contrib.admin import AllValuesFieldListFilter, ModelAdmin, SimpleListFilter
+from django.contrib.auth import get_user_model
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 Rows = QuerySet[Any]
 
+# How many a filter offers.
+MOST_PEOPLE: Final = 50
 SPANS: Final = {
     "1h": _lazy("Last hour"),
     "24h": _lazy("Last 24 hours"),
@@ -93,14 +96,41 @@ class StatusFilter(ChoiceFilter):
         return rows.filter(status__in=insights.ERRORS if value == "error" else [value])
 
 
-class ResolvedFilter(ChoiceFilter):
-    words: ClassVar = {"resolved": _lazy("Resolved"), "all": _lazy("All")}
+class IssueStateFilter(ChoiceFilter):
+    words: ClassVar = {
+        "ignored": _lazy("Ignored"),
+        "snoozed": _lazy("Snoozed"),
+        "resolved": _lazy("Resolved"),
+        "all": _lazy("All"),
+    }
     default = _lazy("Open")
 
     def restricted(self, rows: Rows, value: str | None) -> Rows:
         if value == "all":
             return rows
-        return rows.filter(resolved_at__isnull=value is None)
+        state = value or ErrorGroup.State.OPEN
+        return rows.in_state(state, timezone.now())  # type: ignore[attr-defined, no-any-return] # only of issues
+
+
+class AssigneeFilter(SimpleListFilter):
+    title = _lazy("assignee")
+    parameter_name = "assignee"
+    # No usernames: these have no colon.
+    OWN, UNASSIGNED = ":me", ":none"
+
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, str]]:
+        name = f"assignee__{get_user_model().USERNAME_FIELD}"
+        assigned = ErrorGroup.objects.filter(assignee__isnull=False).order_by(name).values_list(name, flat=True)
+        people = [(person, person) for person in assigned.distinct()[:MOST_PEOPLE]]
+        return [(self.OWN, _("Me")), (self.UNASSIGNED, _("Unassigned")), *people]
+
+    def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
+        value = self.value()
+        if value == self.OWN:
+            return queryset.filter(assignee=request.user.pk)
+        if value == self.UNASSIGNED:
+            return queryset.filter(assignee=None)
+        return queryset.filter((f"assignee__{get_user_model().USERNAME_FIELD}", value)) if value else queryset
 
 
 class EffectFilter(ChoiceFilter):

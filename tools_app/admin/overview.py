@@ -56,6 +56,7 @@ class Figure:
     number: str
     address: str
     tone: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ def context(request: HttpRequest, page_context: dict[str, Any]) -> dict[str, Any
     page_context.update(_of_calls(period, may, figures, reasons))
     if may(actions.ERRORS_READ):
         figures.append(_of_errors())
-        reasons += attention.errors(period)
+        reasons += attention.errors()
     if may(actions.KEYS_READ):
         reasons += attention.keys(now)
     if may(actions.AUDIT_READ):
@@ -177,7 +178,7 @@ def _of_calls(period: Period, may: May, figures: list[Figure], reasons: list[Rea
     reasons += attention.calls(together, period) if sees_errors else ()
     if together.calls:
         if sees_errors:
-            figures.append(Figure(_("Error rate"), charts.share(together), failed_calls, bad))
+            figures.append(Figure(_("Error rate"), charts.share(together), failed_calls, bad, _parts(together)))
         for title, share in ((_("Median (p50)"), 0.5), (_("p95"), 0.95)):
             figures.append(Figure(title, charts.in_time(insights.percentile([together], share)), all_calls))
     by_name = insights.tools(period) if together.calls else {}
@@ -188,6 +189,14 @@ def _of_calls(period: Period, may: May, figures: list[Figure], reasons: list[Rea
         "slowest_tools": _rows(_slowest(by_name), period, may),
         "had_calls": bool(together.calls),
     }
+
+
+def _parts(figures: Figures) -> str:
+    """What an error rate is made of."""
+    values = {"errors": f"{figures.errors:,}", "calls": f"{figures.not_refused:,}", "refused": f"{figures.refused:,}"}
+    if figures.refused:
+        return _("%(errors)s of %(calls)s, without %(refused)s refused") % values
+    return _("%(errors)s of %(calls)s") % values
 
 
 def _of_errors() -> Figure:
@@ -238,7 +247,7 @@ def _rows(tools: Sequence[tuple[str, Figures]], period: Period, may: May) -> lis
             calls_address=links.address("call", "changelist", tool=name, since=period.key),
             errors=f"{figures.errors:,}" if may(actions.ERROR_EVENTS_READ) else "",
             errors_address=links.errors_since(period.key, calls=True, tool=name),
-            rate=charts.share(figures),
+            rate=charts.share_of(figures),
             half=charts.in_time(insights.percentile([figures], 0.5)),
             most=charts.in_time(insights.percentile([figures], 0.95)),
         )
@@ -252,7 +261,7 @@ def _rows(tools: Sequence[tuple[str, Figures]], period: Period, may: May) -> lis
 def _lists(request: HttpRequest, may: May, figures: list[Figure]) -> dict[str, Any]:
     """The newest records of each kind; None if the user may not see them."""
     calls = list(Call.objects.defer("arguments", "result")[:MOST_SHOWN]) if may(actions.CALLS_READ) else None
-    groups = list(ErrorGroup.objects.filter(resolved_at=None)[:MOST_SHOWN]) if may(actions.ERRORS_READ) else None
+    groups = list(ErrorGroup.objects.open(timezone.now())[:MOST_SHOWN]) if may(actions.ERRORS_READ) else None
     only_errors = may(actions.ERROR_EVENTS_READ) and not may(actions.ERRORS_READ)
     agents = None
     if may(actions.AGENTS_READ):
@@ -263,6 +272,7 @@ def _lists(request: HttpRequest, may: May, figures: list[Figure]) -> dict[str, A
     return {
         "newest_calls": calls,
         "open_groups": groups,
+        "shows_causes": may(actions.ERROR_EVENTS_READ),
         "newest_errors": ErrorLog.objects.defer("detail")[:MOST_SHOWN] if only_errors else None,
         "agents": agents,
         "newest_changes": audit.rows(audit.newest_changes(MOST_SHOWN), request.user),

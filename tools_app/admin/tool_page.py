@@ -173,7 +173,7 @@ def _connections(entry: Entry | None, request: HttpRequest) -> list[dict[str, st
 
 
 def _open_groups(name: str) -> list[ErrorGroup]:
-    return list(ErrorGroup.objects.filter(tool_name=name, resolved_at=None)[:MOST_SHOWN])
+    return list(ErrorGroup.objects.open(timezone.now()).filter(tool_name=name)[:MOST_SHOWN])
 
 
 def inherited_policy(record: ToolRecord) -> dict[str, str]:

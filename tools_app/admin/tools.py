@@ -168,7 +168,7 @@ class ToolAdmin(ManyTools):
     @admin.display(description=_lazy("Errors (24 h)"), ordering="name")
     def shown_errors(self, row: ToolRow) -> SafeString:
         number = links.number(row.day.errors, row.errors_address, "hub-bad")
-        return links.with_sub(number, charts.share(row.day) if row.day.errors else "")
+        return links.with_sub(number, charts.share_of(row.day) if row.day.errors else "")
 
     @admin.display(description=_lazy("p95 (24 h)"), ordering="name")
     def shown_p95(self, row: ToolRow) -> SafeString:

@@ -133,7 +133,7 @@ def _issue_new(alert: Alert, values: Mapping[str, Any]) -> str:
 
 
 def _issue_reopened(alert: Alert, values: Mapping[str, Any]) -> str:
-    return _issue(_("Reopened issue: %(code)s %(tool)s%(place)s was resolved, and happened again."), alert, values)
+    return _issue(_("Reopened issue: %(code)s %(tool)s%(place)s happened again."), alert, values)
 
 
 def _connection_recovered(alert: Alert, values: Mapping[str, Any]) -> str:

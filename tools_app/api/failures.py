@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Literal
+from functools import partial
+from typing import Annotated, Any, Literal
 
+from django.contrib.auth import get_user_model
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils import timezone
 from ninja import Query
-from pydantic import BeforeValidator, Field
+from pydantic import Field, field_validator
 
 from tools_app import governance
 from tools_app.access import actions
-from tools_app.api.answers import ResponseSchema, TextOrNone, Timestamp
+from tools_app.api.answers import AsIs, ResponseSchema, TextOrNone, Timestamp
 from tools_app.api.authentication import caller_of, require
 from tools_app.api.bodies import NOT_BLANK, Body, Reason
 from tools_app.api.cursors import Pages
-from tools_app.api.queries import Cursor, Limit, Moment, QueryString, Word, apply_filters, optional
+from tools_app.api.queries import Cursor, Limit, Moment, QueryString, Text, Word, apply_filters, optional
 from tools_app.api.routing import StrictRouter
 from tools_app.base import database
 from tools_app.catalog import catalog
 from tools_app.models import ErrorGroup, ErrorNote
+from tools_app.models.calls import ErrorGroupQuerySet
 from tools_app.sdk.errors import NotFoundError
 
 router = StrictRouter(tags=["errors"])
@@ -28,9 +32,7 @@ router = StrictRouter(tags=["errors"])
 LATEST = 20
 
 
-ErrorState = Annotated[
-    Literal["open", "resolved"], BeforeValidator(lambda resolved_at: "resolved" if resolved_at else "open")
-]
+ErrorState = Literal["open", "ignored", "snoozed", "resolved"]
 
 
 class ErrorGroupItem(ResponseSchema):
@@ -40,13 +42,28 @@ class ErrorGroupItem(ResponseSchema):
     place: TextOrNone = Field(description="Code location, if known")
     message: str = Field(description="Message of the latest error")
     count: int
-    state: ErrorState = Field(validation_alias="resolved_at")
+    state: AsIs[ErrorState]
+    assignee: str | None = Field(description="The user who takes care of it")
     first_seen_at: Timestamp
     last_seen_at: Timestamp
     last_call_id: TextOrNone
     resolved_at: Timestamp | None
     resolved_by: TextOrNone
-    reopened_at: Timestamp | None = Field(description="When the error recurred after the group was resolved")
+    reopened_at: Timestamp | None = Field(
+        description="When the error recurred after the group was resolved, or after a mute had ended"
+    )
+    muted_at: Timestamp | None = Field(description="When it was ignored or snoozed")
+    muted_by: TextOrNone
+    mute_reason: TextOrNone
+    snoozed_until: Timestamp | None = Field(validation_alias="muted_until")
+    ignored_until_count: int | None = Field(
+        validation_alias="muted_until_count", description="The `count` from which on it is no longer ignored"
+    )
+
+    @field_validator("assignee", mode="before")
+    @classmethod
+    def _username(cls, user: Any) -> Any:
+        return user and user.get_username()
 
 
 class ErrorItem(ResponseSchema):
@@ -77,17 +94,44 @@ class ErrorGroupPage(ResponseSchema):
 class ErrorsQuery(QueryString):
     tool: Word | None = optional("Only errors of this tool (full name)")
     code: Word | None = optional("Only errors with this code")
-    state: Literal["open", "resolved"] | None = optional()
+    state: ErrorState | None = optional()
+    assignee: Annotated[Text, Field(max_length=150)] | None = optional("Only errors that are assigned to this user")
     since: Moment | None = optional("Only groups whose latest error occurred at or after this time")
     cursor: Cursor | None = optional()
     limit: Limit = 50
 
-    def filter(self, rows: QuerySet[ErrorGroup]) -> QuerySet[ErrorGroup]:
-        rows = apply_filters(rows, {"tool_name": self.tool, "code": self.code, "last_seen_at__gte": self.since})
-        return rows if self.state is None else rows.filter(resolved_at__isnull=self.state == "open")
+    def filter(self, rows: ErrorGroupQuerySet) -> QuerySet[ErrorGroup]:
+        values = {"tool_name": self.tool, "code": self.code, "last_seen_at__gte": self.since}
+        in_state = rows if self.state is None else rows.in_state(self.state, timezone.now())
+        return apply_filters(in_state, {**values, f"assignee__{get_user_model().USERNAME_FIELD}": self.assignee})
 
 
 class ErrorGroupDecision(Body):
+    reason: Reason = ""
+
+
+class ErrorGroupIgnore(Body):
+    reason: str = Field(
+        min_length=1,
+        max_length=500,
+        description="Why; shown with it, and in the audit trail",
+        json_schema_extra=NOT_BLANK,
+    )
+    occurrences: int | None = Field(
+        None,
+        ge=1,
+        le=governance.MOST_OCCURRENCES,
+        description="Ignore only until as many more errors have occurred. Null: for good",
+    )
+
+
+class ErrorGroupSnooze(Body):
+    until: Moment = Field(description="When it is open again")
+    reason: Reason = ""
+
+
+class ErrorGroupAssign(Body):
+    user: Annotated[str, Field(min_length=1, max_length=150)] | None = Field(description="A username; null: unassigned")
     reason: Reason = ""
 
 
@@ -118,8 +162,26 @@ async def resolve_error(request: HttpRequest, group_id: str, body: ErrorGroupDec
 
 @router.post("/{group_id}/reopen", response=ErrorGroupDetail)
 async def reopen_error(request: HttpRequest, group_id: str, body: ErrorGroupDecision) -> ErrorGroupDetail:
-    """Reopen a resolved error group. Requires `tools:manage`."""
+    """Reopen a resolved, ignored or snoozed error group. Requires `tools:manage`."""
     return await _decide(request, group_id, governance.reopen_errors, body)
+
+
+@router.post("/{group_id}/ignore", response=ErrorGroupDetail)
+async def ignore_error(request: HttpRequest, group_id: str, body: ErrorGroupIgnore) -> ErrorGroupDetail:
+    """Ignore an error group: it is not open, and sends no alerts. Requires `tools:manage`."""
+    return await _decide(request, group_id, partial(governance.ignore_errors, occurrences=body.occurrences), body)
+
+
+@router.post("/{group_id}/snooze", response=ErrorGroupDetail)
+async def snooze_error(request: HttpRequest, group_id: str, body: ErrorGroupSnooze) -> ErrorGroupDetail:
+    """Snooze an error group: as ignored until that time, then open again. Requires `tools:manage`."""
+    return await _decide(request, group_id, partial(governance.snooze_errors, until=body.until), body)
+
+
+@router.post("/{group_id}/assign", response=ErrorGroupDetail)
+async def assign_error(request: HttpRequest, group_id: str, body: ErrorGroupAssign) -> ErrorGroupDetail:
+    """Assign an error group to a user who may resolve it, or unassign it. Requires `tools:manage`."""
+    return await _decide(request, group_id, partial(governance.assign_errors, username=body.user), body)
 
 
 @router.post("/{group_id}/notes", response={201: ErrorGroupDetail})
@@ -135,7 +197,10 @@ async def add_note(request: HttpRequest, group_id: str, body: Note) -> ErrorGrou
 
 
 async def _decide(
-    request: HttpRequest, group_id: str, decide: Callable[..., list[str]], body: ErrorGroupDecision
+    request: HttpRequest,
+    group_id: str,
+    decide: Callable[..., list[str]],
+    body: ErrorGroupDecision | ErrorGroupIgnore | ErrorGroupSnooze | ErrorGroupAssign,
 ) -> ErrorGroupDetail:
     visible, actor = await _visible(request), governance.of_caller(caller_of(request))
 
@@ -146,7 +211,7 @@ async def _decide(
     return await database.run(decide_and_show)
 
 
-async def _visible(request: HttpRequest) -> QuerySet[ErrorGroup]:
+async def _visible(request: HttpRequest) -> ErrorGroupQuerySet:
     """The error groups of the tools in the caller's toolsets.
 
     Raises:
@@ -154,9 +219,9 @@ async def _visible(request: HttpRequest) -> QuerySet[ErrorGroup]:
     """
     caller = require(request, actions.ERRORS_READ)
     if caller.reach.toolsets is None:
-        return ErrorGroup.objects.all()
+        return ErrorGroup.objects.select_related("assignee")
     view = (await catalog.fresh()).seen_by(caller)
-    return ErrorGroup.objects.filter(tool_name__in=[entry.name for entry in view.all])
+    return ErrorGroup.objects.select_related("assignee").filter(tool_name__in=[entry.name for entry in view.all])
 
 
 def _get(visible: QuerySet[ErrorGroup], group_id: str) -> ErrorGroup:

@@ -212,9 +212,12 @@ class RunningCall:
 
     async def _record_failure(self, error: ToolError) -> None:
         """Record the call and its failure. The log line comes first: it has the ids that the caller gets."""
-        notes, status = self.notes, self._status(error)
-        failure_rows = notes.failed(error, status)
-        is_refused = status == Call.Status.REFUSED
+        # Now, as noting the error gives it an id.
+        has_run = self.attempts > 0 or error.error_id is not None
+        notes, status = self.notes, self._status(error, has_run=has_run)
+        failure_rows = notes.failed(error, has_run=has_run or status != Call.Status.REFUSED)
+        # Calls that ran have a row each.
+        is_refused = status == Call.Status.REFUSED and not has_run
         is_counted = is_refused and not notes.quiet and notes.count_refusal()
         events.failed(error, self.call, self.caller)
         if notes.quiet:
@@ -236,11 +239,12 @@ class RunningCall:
             log.exception("call %s could not be recorded", self.call.id)
         error.call_id, error.duration_ms = self.call_id, self.duration_ms
 
-    def _status(self, error: ToolError) -> Call.Status:
+    def _status(self, error: ToolError, *, has_run: bool) -> Call.Status:
         """The status of a call that ended with this error."""
         if isinstance(error, ToolTimeoutError):
             return Call.Status.TIMEOUT
-        has_run = self.attempts > 0 or error.error_id is not None
+        if error.blames_caller:
+            return Call.Status.REFUSED
         if has_run or isinstance(error, InternalError | StorageBusyError):
             return Call.Status.FAILED
         return Call.Status.REFUSED

@@ -34,7 +34,16 @@ from tools_app.governance.connections import (
     note_health,
     rotate_secrets,
 )
-from tools_app.governance.errors import add_error_note, reopen_errors, resolve_errors
+from tools_app.governance.errors import (
+    MOST_OCCURRENCES,
+    add_error_note,
+    assign_errors,
+    assignees,
+    ignore_errors,
+    reopen_errors,
+    resolve_errors,
+    snooze_errors,
+)
 from tools_app.governance.hints import set_hints
 from tools_app.governance.keys import LONGEST_GRACE, KeyChanges, change_key, create_key, revoke_key, rotate_key
 from tools_app.governance.outside import (
@@ -118,6 +127,7 @@ __all__ = [
     "ALERT_RULE",
     "ALL_ROLES",
     "LONGEST_GRACE",
+    "MOST_OCCURRENCES",
     "REVOKE_KEYS",
     "SCOPES",
     "SELECTORS",
@@ -144,6 +154,8 @@ __all__ = [
     "approve_definitions",
     "approve_instructions",
     "approve_tools",
+    "assign_errors",
+    "assignees",
     "begin_sign_in",
     "belongings",
     "browser",
@@ -180,6 +192,7 @@ __all__ = [
     "follow_session",
     "grant_standing",
     "has_signed_up",
+    "ignore_errors",
     "import_document",
     "invitation",
     "latest_admission",
@@ -234,6 +247,7 @@ __all__ = [
     "set_role",
     "settle_restored",
     "sign_out",
+    "snooze_errors",
     "stop",
     "test_source",
     "trusted",

@@ -16,15 +16,18 @@ from tools_app.sdk.places import shown_path
 from tools_app.text import redaction
 
 MOST_DETAIL: Final = 64 * 1024
+# Read of the exception; less is stored.
+MOST_CAUSE: Final = 2_000
 _OURS: Final = (str(Path(__file__).parent), str(Path(__file__).parent.parent / "tool.py"))
 _TELLING: Final = ("operation", "resourceType", "statusCode", "upstream", "reason", "field")
 
 
 def failure(error: ToolError, error_id: str, call: Call) -> Failure:
-    """The rows of a failure. Sets the error's id."""
+    """The rows of a failure. Sets the error's id. A mistake of the caller is in no group: it is no issue."""
     error.error_id = error_id
     now = datetime.now(UTC)
     message = storable(redaction.redacted_text(error.message), 1000)
+    cause = storable(redaction.redacted_text(_cause(error)), 300)
     place = storable(_place(error), 300)
     fingerprint = hashlib.sha256(f"{call.tool_name}\n{error.code}\n{place}".encode()).hexdigest()[:32]
     group = ErrorGroup(
@@ -33,6 +36,7 @@ def failure(error: ToolError, error_id: str, call: Call) -> Failure:
         code=error.code,
         place=place,
         message=message,
+        cause=cause,
         count=1,
         first_seen_at=now,
         last_seen_at=now,
@@ -40,17 +44,18 @@ def failure(error: ToolError, error_id: str, call: Call) -> Failure:
     )
     row = ErrorLog(
         id=error_id,
-        group_id=fingerprint,
+        group_id=None if error.blames_caller else fingerprint,
         call_id=call.id,
         tool_name=call.tool_name,
         door=call.door,
         caller_name=call.caller_name,
         code=error.code,
         message=message,
+        cause=cause,
         detail=_detail(error),
         created_at=now,
     )
-    return Failure(row, group)
+    return Failure(row, None if error.blames_caller else group)
 
 
 def storable(text: str, limit: int) -> str:
@@ -64,6 +69,16 @@ def _place(error: ToolError) -> str:
     if cause is not None:
         return f"{type(cause).__name__} in {_function(cause.__traceback__)}"
     return " ".join(str(error.context[key]) for key in _TELLING if key in error.context)
+
+
+def _cause(error: ToolError) -> str:
+    """The exception behind an error, in one line as its stack trace has it. Empty if there is none."""
+    cause = next((one for one in (error.detail, error.__cause__) if isinstance(one, BaseException)), None)
+    if cause is None:
+        return ""
+    lines = traceback.format_exception_only(cause)
+    # After the exception come its notes; before a syntax error, where it is.
+    return " ".join((lines[-1] if isinstance(cause, SyntaxError) else lines[0])[:MOST_CAUSE].split())
 
 
 def _function(stack: TracebackType | None) -> str:

@@ -60,9 +60,13 @@ class Figures:
         return self.calls - self.succeeded - self.errors - self.refused
 
     @property
+    def not_refused(self) -> int:
+        """The calls of which the error rate is a share."""
+        return self.calls - self.refused
+
+    @property
     def error_rate(self) -> float:
-        """Errors as a share of the calls that were not refused."""
-        return self.errors / (self.calls - self.refused) if self.calls > self.refused else 0.0
+        return self.errors / self.not_refused if self.not_refused else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +260,7 @@ def percentile_of(tool: OuterRef, since: datetime, percent: int) -> Subquery:
 
 
 def open_error_groups() -> int:
-    return ErrorGroup.objects.filter(resolved_at=None).count()
+    return ErrorGroup.objects.open(timezone.now()).count()
 
 
 def _last_calls(window: Period) -> QuerySet[Call]:

@@ -105,11 +105,14 @@ class CallNotes:
         if conf.value("TOOLHUB_PAYLOADS") == "full":
             self.call.result = payload(value)
 
-    def failed(self, error: ToolError, status: Call.Status) -> Failure | None:
-        """Note an error, and give it the id of its entry in the error log, which is returned if there is none yet."""
+    def failed(self, error: ToolError, *, has_run: bool) -> Failure | None:
+        """Note an error, and give it the id of its entry in the error log, which is returned if there is none yet.
+
+        Calls that have not run have no entry.
+        """
         call = self.call
         call.code, call.error = error.code, storable(redaction.redacted_text(error.message), 1000)
-        if status == Call.Status.REFUSED:
+        if not has_run:
             return None
         if error.error_id is not None:
             # Already in the error log: this call got the error of another call's run.

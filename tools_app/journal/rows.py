@@ -43,10 +43,10 @@ FOLDED_AT_ONCE: Final = 500
 
 @dataclass(slots=True)
 class Failure:
-    """An error log entry (for operators only) and its group."""
+    """An error log entry (for operators only) and its group, if it belongs to one."""
 
     error: ErrorLog
-    group: ErrorGroup
+    group: ErrorGroup | None
 
 
 @dataclass(slots=True)
@@ -69,16 +69,16 @@ def upsert_calls(calls: Iterable[Call]) -> None:
 
 
 def insert_failures(failures: Sequence[Failure]) -> None:
-    """Insert failures and count them in their groups. A resolved group is reopened."""
+    """Insert failures and count them in their groups. One that is resolved, or was muted until now, is reopened."""
     if not failures:
         return
     groups: dict[str, ErrorGroup] = {}
-    for failure in failures:
-        previous = groups.setdefault(failure.group.fingerprint, failure.group)
-        if previous is not failure.group:
-            failure.group.count += previous.count
-            failure.group.first_seen_at = previous.first_seen_at
-            groups[failure.group.fingerprint] = failure.group
+    for group in (failure.group for failure in failures if failure.group is not None):
+        previous = groups.setdefault(group.fingerprint, group)
+        if previous is not group:
+            group.count += previous.count
+            group.first_seen_at = previous.first_seen_at
+            groups[group.fingerprint] = group
     _many(_UPSERT_GROUP, _GROUPS.rows(groups[key] for key in sorted(groups)))
     # The times of one batch are seconds apart: all count for the hour of the last one.
     hours = {key: beginning(group.last_seen_at, HOUR) for key, group in sorted(groups.items())}
@@ -277,13 +277,22 @@ _UPSERT_CALL: Final = _CALLS.insert + _on_conflict(
     "id", {name: f"excluded.{name}" for name in _CALLS.columns if name != "id"}
 )
 _GROUP: Final = ErrorGroup._meta.db_table
+# A comparison with an end that there is not is no end.
+_MUTE_ENDED: Final = (
+    f"({_GROUP}.muted_until <= excluded.last_seen_at OR {_GROUP}.muted_until_count <= {_GROUP}.count + excluded.count)"
+)
+_NOT_MUTED: Final = {
+    **dict.fromkeys(("muted_at", "muted_until", "muted_until_count"), "NULL"),
+    **dict.fromkeys(("muted_by", "mute_reason"), "''"),
+}
 _UPSERT_GROUP: Final = _GROUPS.insert + _on_conflict(
     "fingerprint",
     {
         "count": f"{_GROUP}.count + excluded.count",
-        **{name: f"excluded.{name}" for name in ("message", "last_seen_at", "last_call_id")},
-        "reopened_at": f"CASE WHEN {_GROUP}.resolved_at IS NULL THEN {_GROUP}.reopened_at "
-        "ELSE excluded.last_seen_at END",
+        **{name: f"excluded.{name}" for name in ("message", "cause", "last_seen_at", "last_call_id")},
+        "reopened_at": f"CASE WHEN {_GROUP}.resolved_at IS NOT NULL OR {_MUTE_ENDED} THEN excluded.last_seen_at "
+        f"ELSE {_GROUP}.reopened_at END",
+        **{name: f"CASE WHEN {_MUTE_ENDED} THEN {none} ELSE {_GROUP}.{name} END" for name, none in _NOT_MUTED.items()},
         "resolved_at": "NULL",
         "resolved_by": "''",
     },

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import ClassVar, Final
 
+from django.conf import settings
 from django.db import models
+from django.db.models import F, Q
+from django.utils import timezone
 
 from tools_app.models.audit import MOST_OF_CLIENT
 
@@ -147,14 +150,59 @@ class Call(models.Model):
         return f"{self.tool_name} {self.id}"
 
 
+class ErrorGroupQuerySet(models.QuerySet["ErrorGroup"]):
+    def open(self, now: datetime) -> ErrorGroupQuerySet:
+        """Neither resolved nor muted: those that need attention."""
+        return self.filter(is_open(now))
+
+    def ignored(self, now: datetime) -> ErrorGroupQuerySet:
+        return self.filter(~_unmuted(now), resolved_at=None, muted_at__isnull=False, muted_until=None)
+
+    def snoozed(self, now: datetime) -> ErrorGroupQuerySet:
+        return self.filter(resolved_at=None, muted_at__isnull=False, muted_until__gt=now)
+
+    def resolved(self) -> ErrorGroupQuerySet:
+        return self.filter(resolved_at__isnull=False)
+
+    def in_state(self, state: str, now: datetime) -> ErrorGroupQuerySet:
+        """Those that `ErrorGroup.state_at` says this state of."""
+        states = ErrorGroup.State
+        if state == states.RESOLVED:
+            return self.resolved()
+        return {states.OPEN: self.open, states.IGNORED: self.ignored, states.SNOOZED: self.snoozed}[states(state)](now)
+
+
+def is_open(now: datetime) -> Q:
+    return Q(Q(muted_at=None) | _unmuted(now), resolved_at=None)
+
+
+def _unmuted(now: datetime) -> Q:
+    """The end of a mute has come, by time or by number of errors. Both can be missing, which must not make it NULL."""
+    by_time = Q(muted_until__isnull=False, muted_until__lte=now)
+    return by_time | Q(muted_until_count__isnull=False, muted_until_count__lte=F("count"))
+
+
 class ErrorGroup(models.Model):
-    """Errors with the same tool, code and place. Resolved by an operator, reopened when one happens again."""
+    """Errors with the same tool, code and place.
+
+    Resolved by an operator, and reopened when one happens again. Muted by an operator: ignored (for good, or up to a
+    number of errors) or snoozed (until a time). A mute that has ended counts for nothing; the next error removes it.
+    """
+
+    class State(models.TextChoices):
+        OPEN = "open"
+        IGNORED = "ignored"
+        SNOOZED = "snoozed"
+        RESOLVED = "resolved"
 
     fingerprint = models.CharField(primary_key=True, max_length=32)
     tool_name = models.CharField("tool", max_length=100, blank=True)
     code = models.CharField(max_length=40)
     place = models.CharField("location", max_length=300, blank=True, help_text="Location in the code, if known.")
     message = models.CharField(max_length=1000, help_text="Latest message.")
+    cause = models.CharField(
+        max_length=300, blank=True, default="", db_default="", help_text="Latest exception, for operators only."
+    )
     count = models.PositiveIntegerField(default=0, db_default=0)
     first_seen_at = models.DateTimeField()
     last_seen_at = models.DateTimeField()
@@ -162,8 +210,21 @@ class ErrorGroup(models.Model):
     resolved_at = models.DateTimeField(null=True, blank=True)
     resolved_by = models.CharField(max_length=150, blank=True, default="", db_default="")
     reopened_at = models.DateTimeField(
-        null=True, blank=True, help_text="When the error recurred after it was resolved."
+        null=True, blank=True, help_text="When the error recurred after it was resolved, or after a mute had ended."
     )
+    assignee = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+",
+        db_constraint=False, help_text="Who takes care of it.",
+    )  # fmt: skip
+    muted_at = models.DateTimeField(null=True, blank=True, help_text="When it was ignored or snoozed.")
+    muted_by = models.CharField(max_length=150, blank=True, default="", db_default="")
+    mute_reason = models.CharField(max_length=500, blank=True, default="", db_default="")
+    muted_until = models.DateTimeField(null=True, blank=True, help_text="Of a snooze: when it ends.")
+    muted_until_count = models.PositiveBigIntegerField(
+        null=True, blank=True, help_text="The number of errors from which on it is no longer ignored. Empty: for good."
+    )
+
+    objects = ErrorGroupQuerySet.as_manager()
 
     class Meta:
         ordering: ClassVar = ["-last_seen_at"]
@@ -175,6 +236,20 @@ class ErrorGroup(models.Model):
 
     def __str__(self) -> str:
         return f"{self.code} {self.tool_name}".strip()
+
+    def state_at(self, now: datetime) -> State:
+        if self.resolved_at is not None:
+            return self.State.RESOLVED
+        if self.muted_at is None:
+            return self.State.OPEN
+        if self.muted_until is not None:
+            return self.State.SNOOZED if self.muted_until > now else self.State.OPEN
+        has_reached = self.muted_until_count is not None and self.muted_until_count <= self.count
+        return self.State.OPEN if has_reached else self.State.IGNORED
+
+    @property
+    def state(self) -> State:
+        return self.state_at(timezone.now())
 
 
 class ErrorHour(models.Model):
@@ -235,6 +310,9 @@ class ErrorLog(models.Model):
     caller_name = models.CharField("caller", max_length=150, blank=True)
     code = models.CharField(max_length=40)
     message = models.CharField(max_length=1000)
+    cause = models.CharField(
+        max_length=300, blank=True, default="", db_default="", help_text="The exception. For operators only."
+    )
     detail = models.TextField(blank=True)
     created_at = models.DateTimeField()
 

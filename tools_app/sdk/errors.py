@@ -56,6 +56,9 @@ class ToolError(Exception):
     default_next_step: ClassVar[str] = ""
     required_context: ClassVar[frozenset[str]] = frozenset()
     allowed_context: ClassVar[frozenset[str] | None] = None
+    # Whether the caller asked for something wrong, although the tool ran: the call is refused. It has not failed,
+    # so it is neither an issue nor part of an error rate.
+    blames_caller: ClassVar[bool] = False
     # Whether the upstream failed: such errors count for its circuit breaker.
     blames_upstream: bool = False
     # Whether it is certain that nothing was changed: the call was refused, or no request that can change was sent.
@@ -221,6 +224,7 @@ class ValidationError(ToolError):
 
     code = "VALIDATION_ERROR"
     status = 400
+    blames_caller = True
     required_context = frozenset({"field"})
     allowed_context = frozenset({"field", "expectedType", "receivedType", "constraint"})
 
@@ -420,6 +424,7 @@ class NotFoundError(ToolError):
 
     code = "NOT_FOUND"
     status = 404
+    blames_caller = True
     required_context = frozenset({"operation", "resourceType", "resourceId"})
     allowed_context = required_context
 
@@ -432,6 +437,7 @@ class UpstreamValidationError(ToolError):
 
     code = "UPSTREAM_VALIDATION"
     status = 422
+    blames_caller = True
     required_context = frozenset({"field"})
     allowed_context = frozenset({"field", "expectedType", "receivedType", "constraint"})
 

@@ -15,6 +15,7 @@ from tools_app.access import actions
 from tools_app.access.actions import Action
 from tools_app.base import hub
 from tools_app.models import Agent, Alert, Approval, AuditEntry, Call, Connection, ErrorGroup, Revision, SourceStatus
+from tools_app.models.calls import is_open
 
 # In between, the last answer is given again.
 SECONDS: Final = 0.9
@@ -40,7 +41,7 @@ def _alerts() -> Version:
 
 
 def _issues() -> Version:
-    open_groups = Count("pk", filter=Q(resolved_at=None))
+    open_groups = Count("pk", filter=is_open(timezone.now()))
     newest = ErrorGroup.objects.aggregate(newest=Max("last_seen_at"), number=open_groups)
     return newest["newest"], tuple(newest.values())
 

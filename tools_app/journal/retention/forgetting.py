@@ -247,8 +247,8 @@ def _blank(errors: QuerySet[ErrorLog]) -> int:
     # A group shows the text of its last error. Updated one by one: the journal locks several, in its own order.
     last = errors.filter(group__last_call_id=F("call_id")).order_by().values_list("group_id", "call_id").distinct()
     for group_id, call_id in last:
-        ErrorGroup.objects.filter(pk=group_id, last_call_id=call_id).update(message="")
-    return errors.update(caller_name=FORGOTTEN, message="", detail="")
+        ErrorGroup.objects.filter(pk=group_id, last_call_id=call_id).update(message="", cause="")
+    return errors.update(caller_name=FORGOTTEN, message="", cause="", detail="")
 
 
 def _pop_batch(keys: list[Any]) -> list[Any]:
