@@ -197,6 +197,8 @@ def test_finds_what_can_be_called_and_says_how(finding: Hub) -> None:
 
 
 def test_answers_are_short_and_name_the_likeliest_sources(finding: Hub) -> None:
+    finding.add(declared("odd_thing", "<Purpose>\nIt does an uncommon thing with a rutabaga."))
+    assert "rutabaga" in call("search_tools", query="rutabaga").answer.value["tools"][0]["description"]
     parameters = {f"option_{number}": {"type": "string"} for number in range(30)}
     schema = {"type": "object", "properties": {**parameters, "page_id": {"type": "string"}}, "required": ["page_id"]}
     finding.add(
@@ -212,7 +214,10 @@ def test_answers_are_short_and_name_the_likeliest_sources(finding: Hub) -> None:
     told = call("search_tools", query="page calculate").answer.value
     abouts = {one["name"]: one["about"] for one in told["sources"]}
     assert list(abouts) == [finding.entry("calculate").source_name, "code"], "one tool is named exactly"
-    assert abouts["code"] == "4 tools: page, long"
+    assert abouts["code"] == "5 tools: page, long, odd, thing"
+    later = call("search_tools", query="page calculate", offset=1).answer.value
+    assert later["tools"]
+    assert "sources" not in later, "they are on the first page"
     shown_parameters = signature(schema, most=MOST_PARAMETERS)
     assert shown_parameters.endswith("page_id*: string, +23"), "what is required is always shown"
     assert "+" not in signature(schema)

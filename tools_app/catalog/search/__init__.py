@@ -15,7 +15,7 @@ from tools_app.catalog.entry import Entry
 from tools_app.catalog.search.index import Document, Index, Key
 from tools_app.catalog.search.labels import categories, related, tagged, tags, within
 from tools_app.catalog.search.literal import DEFAULT_FIELDS, Field, Hit, Match, MatchType, ranked
-from tools_app.catalog.search.sources import LikelySource, findable, is_findable, likeliest, source_named
+from tools_app.catalog.search.sources import LikelySource, abouts_of, findable, is_findable, likeliest, source_named
 from tools_app.catalog.snapshot import Snapshot
 
 __all__ = [
@@ -67,6 +67,7 @@ def index_of(view: Snapshot) -> Index:
         if (index := state.indexes.get(view)) is not None:
             return index
         index = Index(view.all, state.documents)
+        abouts_of(view)
         _evict(state.indexes, view, MOST_TOOLS - len(index))
         state.indexes[view] = index
         if len(state.documents) + len(index) > MOST_TOOLS:

@@ -24,6 +24,8 @@ MOST_CATEGORIES: Final = 30
 MOST_NAMES: Final = 50
 MOST_DESCRIPTION: Final = 120
 MOST_PARAMETERS: Final = 120
+# A shorter first sentence may be a heading, or end with an abbreviation.
+LEAST_SENTENCE: Final = 25
 _MOST_CHOICES: Final = 6
 # Similarity of two names, from 0 to 1.
 _LIKE: Final = 0.7
@@ -48,7 +50,7 @@ class ToolFinder:
         }
         if not matches:
             reply |= _advice(view, source)
-        if not source or not matches:
+        if not matches or not (source or wanted.offset):
             sources = search.likeliest(view, await _matches(view, wanted) if source else matches)
             if source or len(sources) > 1:
                 reply["sources"] = [one._asdict() for one in sources]
@@ -117,7 +119,9 @@ def _advice(view: Snapshot, source: str) -> dict[str, Any]:
 
 
 def _glance(entry: Entry) -> dict[str, Any]:
-    text = " ".join(words.first_sentence(entry.description)[0].split())
+    first, text = (" ".join(part.split()) for part in (words.first_sentence(entry.description)[0], entry.description))
+    if len(first) >= LEAST_SENTENCE:
+        text = first
     return {
         "name": entry.shown_name,
         "description": text if len(text) <= MOST_DESCRIPTION else f"{text[: MOST_DESCRIPTION - 1]}…",

@@ -49,9 +49,9 @@ def findable(view: Snapshot) -> Iterator[Entry]:
 
 
 def source_named(view: Snapshot, name: str) -> str:
-    """The name of the source that is meant: models write `GitHub` for `github`. An unknown name stays as it is."""
-    wanted = name.strip()
-    return next((one for one in _abouts_of(view) if one.lower() == wanted.lower()), wanted)
+    """The name of the source that is meant: models write `GitHub` for `github`. Unknown names lead nowhere."""
+    wanted = name.strip().lower()
+    return next((entry.source_name for entry in view.all if entry.source_name.lower() == wanted), wanted)
 
 
 def likeliest(view: Snapshot, matches: Iterable[tuple[Entry, float]]) -> list[LikelySource]:
@@ -62,11 +62,14 @@ def likeliest(view: Snapshot, matches: Iterable[tuple[Entry, float]]) -> list[Li
         likelihoods[entry.source_name] += score * shares[entry.source_name]
         shares[entry.source_name] *= _NEXT
     names = sorted(likelihoods, key=lambda name: (-likelihoods[name], name))[:MOST_LIKELY]
-    return [LikelySource(name, _abouts_of(view).get(name, "")) for name in names]
+    return [LikelySource(name, abouts_of(view).get(name, "")) for name in names]
 
 
-def _abouts_of(view: Snapshot) -> Mapping[str, str]:
-    """What each source is about: the number of its tools, and the commonest words of their names."""
+def abouts_of(view: Snapshot) -> Mapping[str, str]:
+    """What each source is about: the number of its tools, and the commonest words of their names.
+
+    Slow for thousands of tools: the index of a view prepares it.
+    """
     abouts = _abouts.get(view)
     if abouts is None:
         by_source: dict[str, list[Entry]] = defaultdict(list)
