@@ -65,7 +65,7 @@ def test_who_may_comment_may_attach(office: Office) -> None:
     office.call("manager", "delete_attachment", id=made["attachment"]["id"])
 
 
-def test_a_file_that_redmine_finds_too_large_is_refused_in_its_words(office: Office) -> None:
+def test_a_content_over_the_limit_is_refused(office: Office) -> None:
     too_much = office.refusal("manager", "attach_file", issue_id=2, filename="x", text="x" * (1024 * 1024 + 1))
     assert too_much.message == (
         "Invalid value for parameter text: the file is too large; expected at most 1,048,576 bytes"
