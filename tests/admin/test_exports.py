@@ -76,6 +76,25 @@ async def test_a_search_is_taken_along_newest_first_however_the_list_was_sorted(
     assert taken_rows["complete"]
 
 
+async def test_issues_are_taken_along_with_state_reason_and_assignee() -> None:
+    client = await database.run(auditor)
+
+    def decide() -> None:
+        group = error_group("echo")
+        User.objects.create_superuser("olga")
+        trusted = governance.trusted("test")
+        governance.assign_errors([group.pk], "olga", actor=trusted)
+        governance.ignore_errors([group.pk], actor=trusted, reason="=1+1", occurrences=5)
+
+    await database.run(decide)
+    issues = "/admin/tools_app/errorgroup/export/?state=ignored"
+    [row] = cells(await taken(client, f"{issues}&format=csv"))
+    assert (row["state"], row["assignee"], row["muteReason"]) == ("ignored", "olga", "'=1+1")
+    assert row["mutedUntilCount"] == "6"
+    [told] = json.loads(await taken(client, f"{issues}&format=json"))["rows"]
+    assert (told["state"], told["assignee"], told["mutedUntil"]) == ("ignored", "olga", None)
+
+
 async def test_every_row_comes_once_and_no_more_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     client = await database.run(auditor)
     moment = timezone.now()

@@ -342,3 +342,12 @@ def test_ends_while_the_caller_keeps_calling() -> None:
     with connection.execute_wrapper(calls_again):
         assert retention.forget("local:carl", actor="test") == Forgotten(1, 0, 1, *[0] * 7)
     assert CallHour.objects.filter(caller_id="forgotten").count() == 1
+
+
+def test_the_cause_of_an_error_is_forgotten_with_its_message(key: ApiKey) -> None:
+    mine = call(caller_id=f"key:{key.pk}")
+    kind = group(last_call_id=mine.pk, message="mine", cause="KeyError: 'my place'")
+    error(call_id=mine.pk, group=kind, cause="KeyError: 'my place'")
+    retention.forget("alice", actor="test")
+    assert (ErrorGroup.objects.get().message, ErrorGroup.objects.get().cause) == ("", "")
+    assert ErrorLog.objects.get().cause == ""

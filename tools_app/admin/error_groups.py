@@ -41,15 +41,7 @@ State = ErrorGroup.State
 class ErrorGroupAdmin(JournalAdmin[ErrorGroup]):
     change_form_template = "admin/tools_app/errorgroup/change_form.html"
     follows, follows_by = "issues", "asking"
-    list_display = (
-        "last_seen",
-        "kind",
-        "shown_message",
-        "shown_count",
-        "trend",
-        "first_seen",
-        "shown_state",
-    )
+    list_display = ("last_seen", "kind", "shown_message", "shown_count", "trend", "first_seen", "shown_state")
     list_display_links = None
     list_filter = (
         IssueStateFilter,
@@ -75,7 +67,7 @@ class ErrorGroupAdmin(JournalAdmin[ErrorGroup]):
     export_order = "last_seen_at"
     export_columns = columns(
         "fingerprint", "tool_name", "code", "place", "message", "count", "first_seen_at", "last_seen_at",
-        "last_call_id", "resolved_at", "resolved_by", "reopened_at", "state", "assignee", "muted_at", "muted_by",
+        "last_call_id", "resolved_at", "resolved_by", "reopened_at", "state", "assignee_name", "muted_at", "muted_by",
         "mute_reason", "muted_until", "muted_until_count", fingerprint="id",
     )  # fmt: skip
 
@@ -162,7 +154,7 @@ class ErrorGroupAdmin(JournalAdmin[ErrorGroup]):
         lambda group: format_html(
             "{}{}",
             links.with_sub(issue_decisions.state_mark(group), issue_decisions.state_details(group)),
-            links.sub(_("assigned to %(name)s") % {"name": assignee_of(group)} if group.assignee is not None else ""),
+            links.sub(_("assigned to %(name)s") % {"name": group.assignee_name} if group.assignee_name else ""),
         ),
     )
 
@@ -290,17 +282,13 @@ class ErrorGroupAdmin(JournalAdmin[ErrorGroup]):
             return links.NOTHING
         return issue_decisions.by(links.in_full(group.resolved_at), group.resolved_by)
 
-    assigned_to = Column[ErrorGroup](gettext_lazy("Assignee"), lambda group: assignee_of(group))
+    assigned_to = Column[ErrorGroup](gettext_lazy("Assignee"), lambda group: group.assignee_name or links.NOTHING)
 
     @admin.display(description=gettext_lazy("Ignored or snoozed"))
     def muted(self, group: ErrorGroup) -> str:
         if group.muted_at is None or group.state not in (State.IGNORED, State.SNOOZED):
             return links.NOTHING
         return issue_decisions.by(links.in_full(group.muted_at), group.muted_by)
-
-
-def assignee_of(group: ErrorGroup) -> str:
-    return group.assignee.get_username() if group.assignee is not None else links.NOTHING
 
 
 def _others(state: ErrorGroup.State) -> tuple[str, ...]:

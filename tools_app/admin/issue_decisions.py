@@ -132,7 +132,7 @@ def form_context(user: Any, group: ErrorGroup | None = None) -> dict[str, Any]:
     """What the fields of decisions show."""
     people = governance.assignees()
     names = [one.get_username() for one in people]
-    current = group.assignee.get_username() if group is not None and group.assignee is not None else ""
+    current = group.assignee_name if group is not None else ""
     return {
         # One who may not resolve issues any more is shown, so that the form does not seem to assign another one.
         "assignees": names if not current or current in names else [current, *names],

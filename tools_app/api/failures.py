@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from django.contrib.auth import get_user_model
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Query
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from tools_app import governance
 from tools_app.access import actions
@@ -43,7 +43,7 @@ class ErrorGroupItem(ResponseSchema):
     message: str = Field(description="Message of the latest error")
     count: int
     state: AsIs[ErrorState]
-    assignee: str | None = Field(description="The user who takes care of it")
+    assignee: TextOrNone = Field(validation_alias="assignee_name", description="The user who takes care of it")
     first_seen_at: Timestamp
     last_seen_at: Timestamp
     last_call_id: TextOrNone
@@ -59,11 +59,6 @@ class ErrorGroupItem(ResponseSchema):
     ignored_until_count: int | None = Field(
         validation_alias="muted_until_count", description="The `count` from which on it is no longer ignored"
     )
-
-    @field_validator("assignee", mode="before")
-    @classmethod
-    def _username(cls, user: Any) -> Any:
-        return user and user.get_username()
 
 
 class ErrorItem(ResponseSchema):

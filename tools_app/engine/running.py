@@ -215,7 +215,7 @@ class RunningCall:
         # Now, as noting the error gives it an id.
         has_run = self.attempts > 0 or error.error_id is not None
         notes, status = self.notes, self._status(error, has_run=has_run)
-        failure_rows = notes.failed(error, has_run=has_run or status != Call.Status.REFUSED)
+        failure_rows = notes.failed(error, is_logged=has_run or status != Call.Status.REFUSED)
         # Calls that ran have a row each.
         is_refused = status == Call.Status.REFUSED and not has_run
         is_counted = is_refused and not notes.quiet and notes.count_refusal()

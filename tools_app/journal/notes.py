@@ -105,14 +105,14 @@ class CallNotes:
         if conf.value("TOOLHUB_PAYLOADS") == "full":
             self.call.result = payload(value)
 
-    def failed(self, error: ToolError, *, has_run: bool) -> Failure | None:
+    def failed(self, error: ToolError, *, is_logged: bool) -> Failure | None:
         """Note an error, and give it the id of its entry in the error log, which is returned if there is none yet.
 
-        Calls that have not run have no entry.
+        `is_logged`: whether there is one. Calls that were refused before they ran have none.
         """
         call = self.call
         call.code, call.error = error.code, storable(redaction.redacted_text(error.message), 1000)
-        if not has_run:
+        if not is_logged:
             return None
         if error.error_id is not None:
             # Already in the error log: this call got the error of another call's run.

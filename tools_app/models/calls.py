@@ -251,6 +251,10 @@ class ErrorGroup(models.Model):
     def state(self) -> State:
         return self.state_at(timezone.now())
 
+    @property
+    def assignee_name(self) -> str:
+        return self.assignee.get_username() if self.assignee is not None else ""
+
 
 class ErrorHour(models.Model):
     """The number of errors of a group within one hour. Written with the errors; kept longer than these."""
