@@ -16,14 +16,14 @@ def palette(page: Page) -> None:
     """Open it by keyboard, once its script runs."""
     page.wait_for_load_state("load")
     page.keyboard.press("Control+k")
-    expect(page.get_by_role("combobox", name="Name, id or page")).to_be_focused()
+    expect(page.get_by_role("combobox", name="Find")).to_be_focused()
 
 
 def test_a_tool_is_opened_by_keyboard_alone(sit_down: SitDown) -> None:
     one = sit_down("admin")
     page = one.open("/admin/")
     palette(page)
-    box = page.get_by_role("combobox", name="Name, id or page")
+    box = page.get_by_role("combobox", name="Find")
     box.press_sequentially("echo")
     tools = page.get_by_role("group", name="Tools")
     first = tools.get_by_role("option").first
@@ -61,7 +61,7 @@ def test_a_phone_finds_a_page_by_finger_in_the_dark(sit_down: SitDown) -> None:
     page = one.open("/admin/")
     page.wait_for_load_state("load")
     page.get_by_role("link", name="Search everything").tap()
-    page.get_by_role("combobox", name="Name, id or page").fill("issue")
+    page.get_by_role("combobox", name="Find").fill("issue")
     option = page.get_by_role("group", name="Pages").get_by_role("option", name="Issues")
     expect(option).to_be_visible()
     one.fits()
