@@ -119,7 +119,7 @@ def test_the_language_is_changed_and_stays(chief: Desk, page: Page) -> None:
     page.get_by_role("button", name="日本語").click()
     expect(page.locator("html")).to_have_attribute("lang", "ja")
     chief.accessible()
-    chief.open(TOOLS)
+    chief.open(f"{TOOLS}?q=weigh")
     expect(page.locator("html")).to_have_attribute("lang", "ja")
     # What goes over the wire has no language.
     expect(page.get_by_role("link", name="weigh", exact=True)).to_be_visible()
