@@ -28,6 +28,8 @@ from mcp_types import ResourceTemplateReference
 
 from tests.admin.conftest import agent, approval, error_group, failed_call, process, standing_approval
 from tests.api.rest import Rest
+from tests.mcp_server.test_skills import URI as SKILL
+from tests.mcp_server.test_skills import asked, weather
 from tests.support import shop
 from tests.support.packs.desk import pack
 from tests.support.tools import Hub
@@ -43,7 +45,10 @@ from tools_app.mcp_server.changes import Changes, always
 from tools_app.models import AuditEntry, Call, Connection, Definition, Stop, ToolRecord
 from tools_app.models.alerts import Event, new_alert
 from tools_app.sdk.context import Caller
+from tools_app.sdk.pack import Pack
 from tools_app.sources import sync
+
+__all__ = ["weather"]  # a fixture
 
 # ---- REST: which scopes a key needs, all of them; or a person in a browser, whose role is worth some
 
@@ -295,6 +300,8 @@ METHODS: Final[dict[str, str]] = {
     "logging/setLevel": OPEN,
     "ping": OPEN,
     "subscriptions/listen": OPEN,
+    "skills/list": LIST,
+    "skills/get": LIST,
 }
 ASKING: Final[dict[str, Callable[[Agent], Awaitable[object]]]] = {
     "tools/list": lambda agent: agent.list_tools(),
@@ -307,6 +314,8 @@ ASKING: Final[dict[str, Callable[[Agent], Awaitable[object]]]] = {
     "completion/complete": lambda agent: agent.complete(
         ResourceTemplateReference(uri="toolhub://tools/{name}"), {"name": "name", "value": "e"}
     ),
+    "skills/list": lambda agent: asked(agent, "skills/list"),
+    "skills/get": lambda agent: asked(agent, "skills/get", uri=SKILL),
     # This client lists the tools to check an answer it has got: whether there was one, the journal knows.
     "tools/call": lambda agent: agent.call_tool("echo", {"message": "hi"}),
 }
@@ -314,7 +323,7 @@ ASKING: Final[dict[str, Callable[[Agent], Awaitable[object]]]] = {
 
 @pytest.mark.anyio
 @pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")
-async def test_every_method_is_decided_and_admits_the_right_callers(hub: Hub) -> None:
+async def test_every_method_is_decided_and_admits_the_right_callers(hub: Hub, weather: Pack) -> None:
     assert ASKING.keys() == {method for method, needed in METHODS.items() if needed != OPEN}
     engine.adopt_running_loop()
     found: dict[str, set[str]] = {method: set() for method in ASKING}
@@ -426,6 +435,7 @@ PAGES: Final[dict[str, tuple[str, str]]] = {
     "tools_app_source_switch": (NOBODY, OPERATOR),
     "tools_app_source_test": (NOBODY, NOBODY),  # of a source that does not exist, since it works in a thread
     "tools_app_apikey_first_request": (ADMIN, ADMIN),
+    "tools_app_process_search": (STAFF, NOBODY),
     "tools_app_process_data": (VIEWER, NOBODY),
     "tools_app_process_live": (STAFF, NOBODY),  # says only of what each may read
     "tools_app_process_live_frame": (STAFF, NOBODY),

@@ -167,9 +167,9 @@ def test_each_role_includes_the_permissions_of_the_one_before() -> None:
 @pytest.mark.parametrize(
     ("role", "scopes"),
     [
-        (actions.VIEWER, {"tools:list", "tools:read"}),
-        (actions.OPERATOR, {"tools:list", "tools:read", "tools:execute", "tools:manage"}),
-        (actions.ADMIN, {"tools:list", "tools:read", "tools:execute", "tools:manage", "admin:*"}),
+        (actions.VIEWER, {"tools:list", "tools:read", "metrics:read"}),
+        (actions.OPERATOR, {"tools:list", "tools:read", "tools:execute", "tools:manage", "metrics:read"}),
+        (actions.ADMIN, {"tools:list", "tools:read", "tools:execute", "tools:manage", "metrics:read", "admin:*"}),
     ],
 )
 def test_the_scopes_of_a_person_follow_from_the_role(role: str, scopes: set[str]) -> None:

@@ -75,11 +75,12 @@ include-operation-id = ["call_tool", "call_named_tool"]
 checks.positive_data_acceptance.expected-statuses = ["2xx", "4xx"]
 
 # … nor which toolsets, packs, documents and addresses there are, which names are free, which parts of an alert rule its
-# channel needs, or that a tool that writes has no cache,
+# channel needs, which users resolve issues, what time it is, or that a tool that writes has no cache,
 [[operations]]
 include-operation-id = [
   "create_key", "change_key", "change_tool", "create_connection", "change_connection", "add_source", "change_source",
-  "preview_document", "replace_document", "select_operations", "create_alert_rule", "change_alert_rule",
+  "preview_document", "replace_document", "select_operations", "create_alert_rule", "change_alert_rule", "assign_error",
+  "snooze_error",
 ]
 checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "401", "403", "404", "409"]
 
