@@ -381,7 +381,8 @@ def test_an_open_session_loses_what_another_process_takes_from_its_key(home: Hom
             assert "echo" not in agent.names()
             refused = agent.send(agent.message("tools/call", {"name": "echo", "arguments": {"message": "an echo"}}))
             assert "an echo" not in refused.text
-            assert next(told)["method"] == CHANGED
+            # It loses prompts and resources as well: in any order.
+            assert any(note["method"] == CHANGED for note in told)
             home.run("changekey", name, "--address", "192.0.2.0/24")
             assert agent.send(agent.message("tools/list", {})).status_code == 401
     home.run("revokekey", name)

@@ -44,11 +44,12 @@ def run(command: list[str], environment: dict[str, str], directory: Path) -> str
 def test_the_walk_with_curl(environment: dict[str, str], tmp_path: Path) -> None:
     printed = run(["/bin/sh", "-eu", "-c", blocks("sh").replace("\nask ", "\necho; ask ")], environment, tmp_path)
 
-    listed, detail, found, meant, called, named, outlook = map(json.loads, printed.strip().splitlines())
+    listed, detail, found, meant, within, called, named, outlook = map(json.loads, printed.strip().splitlines())
     assert len(listed["tools"]) == 2
     assert detail["name"] == "calculate"
     assert found["results"][0]["name"] == "echo"
     assert meant["results"][0]["name"] == "calculate"
+    assert "create_issue" in [tool["name"] for tool in within["results"]]
     assert called["result"] == named["result"] == {"result": 5}
     assert (outlook["dryRun"], outlook["result"]["tool"]) == (True, "calculate")
 

@@ -106,3 +106,12 @@ def test_a_cause_is_one_line_without_secrets(
     called(programmable, alice, ApiError("The tracker said no", detail=detail))
     stored = ErrorLog.objects.get().cause
     assert stored == cause if cause is not None else "hunter2" not in stored
+
+
+def test_a_secret_where_a_cause_is_cut_is_not_stored(programmable: Programmable, alice: Caller) -> None:
+    """Redaction recognises it by what follows it."""
+    address = f"https://ann:{'hunter2' * 70}@h.test/ "
+    called(programmable, alice, ApiError("The tracker said no", detail=RuntimeError(address * 4)))
+    stored = ErrorLog.objects.get().cause
+    assert stored.startswith("RuntimeError: https://***@h.test/")
+    assert "hunter2" not in stored

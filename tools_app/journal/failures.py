@@ -27,7 +27,7 @@ def failure(error: ToolError, error_id: str, call: Call) -> Failure:
     error.error_id = error_id
     now = datetime.now(UTC)
     message = storable(redaction.redacted_text(error.message), 1000)
-    cause = storable(redaction.redacted_text(_cause(error)), 300)
+    cause = storable(redaction.redacted_beginning(_cause(error), MOST_CAUSE), 300)
     place = storable(_place(error), 300)
     fingerprint = hashlib.sha256(f"{call.tool_name}\n{error.code}\n{place}".encode()).hexdigest()[:32]
     group = ErrorGroup(
@@ -78,7 +78,7 @@ def _cause(error: ToolError) -> str:
         return ""
     lines = traceback.format_exception_only(cause)
     # After the exception come its notes; before a syntax error, where it is.
-    return " ".join((lines[-1] if isinstance(cause, SyntaxError) else lines[0])[:MOST_CAUSE].split())
+    return " ".join((lines[-1] if isinstance(cause, SyntaxError) else lines[0]).split())
 
 
 def _function(stack: TracebackType | None) -> str:
