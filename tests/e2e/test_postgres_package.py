@@ -110,7 +110,7 @@ def test_an_installed_pack_is_served_and_governed_like_any_other(home: Home) -> 
             ("mcp", None, "succeeded"): 1,
             ("mcp", None, "cancelled"): 1,
             ("rest", None, "succeeded"): 2,
-            ("rest", "UPSTREAM_VALIDATION", "failed"): 1,
+            ("rest", "UPSTREAM_VALIDATION", "refused"): 1,
             ("rest", "TOOL_DISABLED", "refused"): 1,
         }
     # An operator is told that this role may do more than read.
