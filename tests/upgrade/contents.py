@@ -77,7 +77,7 @@ def _contents(store: Store, tables: dict[str, str]) -> Contents:
 
 def _key(row: Row) -> Any:
     """The primary key, or all that a row has."""
-    name = next((name for name in ("id", "name") if name in row), None)
+    name = next((name for name in ("id", "name", "fingerprint") if name in row), None)
     return row[name] if name is not None else json.dumps(row, default=str, sort_keys=True)
 
 
