@@ -196,7 +196,7 @@ def test_what_may_come_from_elsewhere_needs_a_key(server: httpx.Client, settings
     assert status(server, **headers) == 401
 
 
-def test_another_machine_needs_a_key(server: httpx.Client) -> None:
+def test_another_machine_needs_a_key() -> None:
     request = AsyncRequestFactory().get("/metrics", headers={"Host": "localhost"})
     request.META |= {"REMOTE_ADDR": "192.0.2.7", "HTTP_HOST": "localhost"}
     assert not metrics.is_local(request)
