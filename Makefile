@@ -157,6 +157,14 @@ messages: dev  ## collect what the admin says into tools_app/locale, compile it,
 dist: dev  ## build a release into dist/: wheel, source archive, SBOM (CycloneDX), checksums
 	@$(BIN)/python scripts/release.py
 
+.PHONY: image
+image: dist  ## build the container image `toolhub` with podman, docker or buildah; ARGS="--build-arg BASE=python:3.12-slim"
+	@scripts/image.sh $(ARGS)
+
+.PHONY: test-image
+test-image: dev  ## build the image with buildah on a Debian made by debootstrap, and start it (root on Debian; ten minutes)
+	@$(BIN)/python -m pytest -q -m image tests/recipes/test_image.py $(ARGS)
+
 .PHONY: lock
 lock: dev  ## write the lock files from pyproject.toml; ARGS=--upgrade takes newer versions
 	@$(COMPILE_LOCK) --extra postgres --output-file requirements.lock

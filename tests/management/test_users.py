@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 
 import pytest
@@ -92,3 +93,14 @@ def test_an_unknown_user_or_a_name_that_is_taken_is_refused() -> None:
     code, _, error = run("users", "add", "ann", "--role", "viewer")
     assert code == 1
     assert "already exists" in error
+
+
+def test_commands_run_without_an_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Containers may run under a number that has no name."""
+
+    def unknown() -> str:
+        raise KeyError("getpwuid(): uid not found: 10001")
+
+    monkeypatch.setattr(getpass, "getuser", unknown)
+    assert run("users", "add", "ann", "--role", "operator")[0] == 0
+    assert AuditEntry.objects.get(action="user.create").actor == "command:unknown"

@@ -9,5 +9,5 @@ import pytest
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if Path(__file__).parent in item.path.parents and item.get_closest_marker("image") is None:
             item.add_marker("recipes")

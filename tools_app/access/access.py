@@ -154,11 +154,16 @@ def caller_of_user(user: Any) -> Caller:
 
 def caller_of_process(reach: Reach = EVERYWHERE) -> Caller:
     """The user who started this process: an agent over stdio, or a person at a shell."""
+    name = account_of_process()
+    return Caller("local", f"local:{name}"[:64], name or "local", LOCAL_SCOPES, reach)
+
+
+def account_of_process() -> str:
+    """The name of the user of this process; empty if it has none, as in containers that run under any number."""
     try:
-        name = getpass.getuser()
+        return getpass.getuser()
     except (OSError, KeyError, ImportError):
-        return Caller("local", "local:", "local", LOCAL_SCOPES, reach)
-    return Caller("local", f"local:{name}"[:64], name, LOCAL_SCOPES, reach)
+        return ""
 
 
 def _look_up(hashes: list[str], prefix: str) -> _CachedKey:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,7 @@ from typing import Any
 from django.db import transaction
 from django.views.decorators.debug import sensitive_variables
 
-from tools_app.access import actions, limits
+from tools_app.access import access, actions, limits
 from tools_app.access.actions import Action, User
 from tools_app.models import ApiKey
 from tools_app.models.approvals import MOST_REASON
@@ -76,7 +75,7 @@ def trusted(name: str) -> Actor:
 
 def of_command() -> Actor:
     """The person at the shell."""
-    return trusted(f"command:{getpass.getuser()}")
+    return trusted(f"command:{access.account_of_process() or 'unknown'}")
 
 
 @dataclass(frozen=True, slots=True)
