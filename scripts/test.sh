@@ -1,7 +1,8 @@
 #!/bin/sh
 # Runs the tests once for each database there is; arguments go to pytest. TOOLHUB_TEST_POSTGRES_URL names a
-# PostgreSQL server on which test databases may be made. All tests run side by side, one more than there are
-# cores, because many of them wait; a choice of them, given by arguments, runs one after the other.
+# PostgreSQL server on which test databases may be made; tests without a database run on SQLite only. All tests run
+# side by side, one more than there are cores, because many of them wait; a choice of them, given by arguments, runs
+# one after the other.
 set -eu
 cd "$(dirname "$0")/.."
 PATH=$PWD/.venv/bin:$PATH

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import os
 import socket
 import sys
 from collections.abc import Generator, Iterator
@@ -30,6 +31,33 @@ sys.dont_write_bytecode = False
 LOOPBACK = ("127.", "::1", "localhost")
 # What drives a browser is 45 MB that `make test` does without; `make setup-browser` fetches it.
 collect_ignore = [] if importlib.util.find_spec("playwright") else ["browser"]
+
+
+# What starts hubs on the database of this run, in processes of their own.
+OF_STORES = {f"tests.support.{name}" for name in ("stores", "hubs", "updates", "troubles")}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """On PostgreSQL, leave out tests that use no database: the run on SQLite has them, and they are the larger part."""
+    if os.environ.get("TOOLHUB_TEST_DATABASE") != "postgres":
+        return
+    without = [item for item in items if not _uses_a_database(item)]
+    if without:
+        config.hook.pytest_deselected(items=without)
+        items[:] = [item for item in items if _uses_a_database(item)]
+
+
+def _uses_a_database(item: Any) -> bool:
+    if {"db", "transactional_db"} & set(getattr(item, "fixturenames", ())) or item.get_closest_marker("django_db"):
+        return True
+    fixtures = [one for named in item._fixtureinfo.name2fixturedefs.values() for one in named]
+    return any(_knows_stores(name) for name in {item.module.__name__, *(one.func.__module__ for one in fixtures)})
+
+
+@cache
+def _knows_stores(module: str) -> bool:
+    values = vars(sys.modules[module]).values()
+    return any({getattr(value, "__module__", ""), getattr(value, "__name__", "")} & OF_STORES for value in values)
 
 
 @pytest.fixture(scope="session")
