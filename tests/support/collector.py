@@ -1,4 +1,4 @@
-"""A collector of traces: a real server for OTLP over HTTP, which decodes what it gets with OpenTelemetry's own classes."""
+"""A collector of traces: a real server for OTLP over HTTP, which reads with the classes of the protocol itself."""
 
 from __future__ import annotations
 
@@ -70,6 +70,9 @@ class Collector:
     @property
     def variables(self) -> dict[str, str]:
         return {"OTEL_EXPORTER_OTLP_ENDPOINT": self.url, "OTEL_BSP_SCHEDULE_DELAY": "50"}
+
+    def was_asked(self, times: int) -> bool:
+        return len(self.headers) >= times
 
     def of(self, trace_id: str) -> list[Seen]:
         return [span for span in self.spans if span.trace_id == trace_id]

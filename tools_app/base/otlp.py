@@ -55,7 +55,8 @@ def ratio(variables: Mapping[str, str]) -> float | None:
     if not _is_installed():
         name = "OTEL_TRACES_EXPORTER" if exporter else endpoint
         raise ImproperlyConfigured(
-            f"{name}: traces need an extra that is not installed: pip install 'toolhub[traces]'; or unset the variable"
+            f"{name}: traces need OpenTelemetry's SDK, which is not installed; "
+            "install the wheel with its extra `traces` (docs/traces.md), or unset the variable"
         )
     return _sampled(variables)
 
@@ -209,9 +210,7 @@ def _attribute(name: str, value: traces.Value) -> bytes:
 
 
 def _plain(value: object) -> traces.Value:
-    return (
-        value if isinstance(value, str | int) else ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-    )
+    return value if isinstance(value, str | int) else str(value)
 
 
 def _text(tag: int, text: str) -> bytes:
