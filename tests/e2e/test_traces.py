@@ -103,7 +103,6 @@ def test_one_trace_goes_through_two_hubs(pair: Pair) -> None:
         "http.route": "/v1/tools/call",
         "http.response.status_code": 200,
         "url.scheme": "http",
-        "network.transport": "tcp",
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": "inner_echo",
         "toolhub.call.id": told.json()["callId"],

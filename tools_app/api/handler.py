@@ -86,7 +86,6 @@ def _describe(span: Span, request: HttpRequest, response: HttpResponseBase | Non
     method = request.method if request.method in _METHODS else _OTHER
     span.set("http.request.method", str(method))
     span.set("url.scheme", str(request.scheme))
-    span.set("network.transport", "tcp")
     # The path has what callers write into it.
     route = f"/{request.resolver_match.route}" if request.resolver_match is not None else ""
     span.name = f"{method} {route}" if route else str(method)

@@ -7,6 +7,7 @@ conventions for MCP, HTTP and GenAI; none has arguments, answers, texts of error
 from __future__ import annotations
 
 import os
+import random
 import re
 import time
 from collections.abc import Callable, MutableMapping
@@ -26,6 +27,10 @@ MOST_VALUE: Final = 100
 _MOST_STATE: Final = 512
 _NAMED: Final = {"tool": "gen_ai.tool.name", "prompt": "gen_ai.prompt.name"}
 _PARENT: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?", re.ASCII)
+# Ids are not secrets. A forked process must not repeat those of its parent.
+_random: Final = random.Random()  # noqa: S311
+_chance: Final = _random.getrandbits
+os.register_at_fork(after_in_child=_random.seed)
 _STATE: Final = re.compile(r"[\x20-\x7e]+")
 
 
@@ -48,6 +53,10 @@ class Tracer(NamedTuple):
 class Span:
     """One request, call, or request to an upstream, from the beginning to the end of a `with` statement."""
 
+    __slots__ = (
+        *("trace_id", "span_id", "parent_id", "state", "kind", "name", "prefix", "attributes", "error_type", "link"),
+        *("is_sampled", "takes_call", "started_at", "ended_at", "_token"),
+    )
     trace_id: str
     span_id: str
     state: str
@@ -55,10 +64,11 @@ class Span:
     def __init__(self, kind: int, name: str, parent: Span | Place | None, is_sampled: bool) -> None:
         self.kind = kind
         self.name = name
-        self.trace_id = parent.trace_id if parent is not None else os.urandom(16).hex()
-        self.parent_id = parent.span_id if parent is not None else ""
-        self.state = parent.state if parent is not None else ""
-        self.span_id = os.urandom(8).hex()
+        if parent is None:
+            self.trace_id, self.parent_id, self.state = f"{_chance(128) or 1:032x}", "", ""
+        else:
+            self.trace_id, self.parent_id, self.state = parent.trace_id, parent.span_id, parent.state
+        self.span_id = f"{_chance(64) or 1:016x}"
         self.is_sampled = is_sampled
         self.attributes: dict[str, Value] = {}
         self.error_type = ""
@@ -115,6 +125,8 @@ class Span:
 
 class _Off(Span):
     """In place of every span while there are no traces."""
+
+    __slots__ = ()
 
     def __enter__(self) -> Self:
         return self
