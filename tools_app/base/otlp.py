@@ -95,16 +95,21 @@ _stop: Callable[[float], None] | None = None
 
 
 def start(variables: Mapping[str, str]) -> None:
-    """Begin to make and export spans, if the variables say so. `stop` follows.
-
-    Raises:
-        ImproperlyConfigured
-    """
+    """Begin to make and export spans, if the variables say so. `stop` follows."""
     global _users, _stop
     with _lock:
-        if not _users and (share := ratio(variables)) is not None:
-            _stop = _begin(share)
         _users += 1
+        if _users > 1:
+            return
+        try:
+            share = ratio(variables)
+        except ImproperlyConfigured as error:
+            # The hub's own site does not get here: its settings stop the start. In another project, the variables may
+            # be meant for others.
+            log.warning("Traces are off: %s", error)
+            return
+        if share is not None:
+            _stop = _begin(share)
 
 
 def stop(seconds: float = STOP_SECONDS) -> None:
@@ -146,7 +151,8 @@ def _begin(share: float) -> Callable[[float], None]:
             self.is_failing = True
             return SpanExportResult.FAILURE
 
-    processor = BatchSpanProcessor(Exporter())
+    exporter = Exporter()
+    processor = BatchSpanProcessor(exporter)
     # As the SDK's sampler of this name: hubs with the same ratio export the same traces.
     bound = round(share * 2**64)
     emit: Callable[[Any], object] = processor._batch_processor.emit
@@ -157,6 +163,8 @@ def _begin(share: float) -> Callable[[float], None]:
         last = threading.Thread(target=processor.shutdown, name="toolhub-traces", daemon=True)
         last.start()
         last.join(seconds)
+        if last.is_alive() and not exporter.is_failing:
+            log.warning("The last traces were not exported: the collector does not answer")
 
     return end
 

@@ -30,7 +30,8 @@ _PARENT: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-
 # Ids are not secrets. A forked process must not repeat those of its parent.
 _random: Final = random.Random()  # noqa: S311
 _chance: Final = _random.getrandbits
-os.register_at_fork(after_in_child=_random.seed)
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_random.seed)
 _STATE: Final = re.compile(r"[\x20-\x7e]+")
 
 
