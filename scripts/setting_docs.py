@@ -24,6 +24,12 @@ HEAD: Final = """\
 # `toolhub settings` shows the values in force, and where each comes from.
 """
 FOOT: Final = """
+# --- traces ---
+# OpenTelemetry's own variables, for the extra `traces` (docs/traces.md); the address of a collector switches them on
+# OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318
+# OTEL_TRACES_SAMPLER=traceidratio
+# OTEL_TRACES_SAMPLER_ARG=0.1
+
 # --- accounts at upstreams ---
 # Each pack with an upstream has its own variables for address and key: `toolhub doctor` and the admin name missing
 # ones, and docs/packs/ describes them. In addition each has NAME_ALLOW_HTTP=true (plain http beyond this machine), and

@@ -8,6 +8,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from importlib.metadata import packages_distributions
+from itertools import chain
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -40,7 +41,7 @@ def normalised(name: str) -> str:
 
 def declared() -> set[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    requirements = [*project["dependencies"], *project["optional-dependencies"]["postgres"]]
+    requirements = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
     return {normalised(re.match(r"[\w.-]+", requirement).group()) for requirement in requirements}  # type: ignore[union-attr]
 
 

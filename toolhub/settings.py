@@ -17,7 +17,7 @@ from django.core.exceptions import ImproperlyConfigured
 from toolhub import __version__, home
 from toolhub.environment import Environment
 from toolhub.unfold import UNFOLD, icons
-from tools_app.base import setting_table
+from tools_app.base import otlp, sdk_imports, setting_table
 
 PACKAGE = Path(__file__).resolve().parent
 BASE_DIR = PACKAGE.parent
@@ -162,6 +162,11 @@ if "searxng" in WEBSEARCH_ENGINES:
 TOOLHUB_ENV_FILE = ENV_FILE
 # All other settings have no other effect here than their name.
 globals().update({name: value for name, value in env.values().items() if name not in globals()})
+try:
+    if otlp.ratio(os.environ) is None:
+        sdk_imports.leave_out_traces()
+except ImproperlyConfigured as error:
+    env.faults.append(str(error))
 env.finish()
 
 # --- Django --------------------------------------------------------------------------------------------------

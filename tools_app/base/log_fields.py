@@ -15,7 +15,7 @@ request: ContextVar[tuple[str, str]] = ContextVar("request", default=("", ""))
 
 # Names that an extra field of a record cannot have.
 RESERVED: Final = frozenset(
-    {*vars(logging.makeLogRecord({})), "message", "asctime", "call_id", "taskName", "exc_info", "exc_text"}
+    {*vars(logging.makeLogRecord({})), "message", "asctime", "call_id", "trace_id", "taskName", "exc_info", "exc_text"}
     | {"color_message"}  # uvicorn's message once more, with colours
 )
 

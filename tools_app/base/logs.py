@@ -22,6 +22,7 @@ from django.core.exceptions import ImproperlyConfigured
 from typing_extensions import override
 
 from tools_app.base.log_fields import RESERVED, call_id
+from tools_app.sdk import traces
 from tools_app.sdk.levels import LEVELS, TRACE
 from tools_app.text.redaction import CUT, one_line, one_line_json, redacted, redacted_beginning, redacted_ends
 
@@ -44,6 +45,8 @@ _OTHERS: Final[Mapping[str, tuple[int, int, int]]] = {
     "httpx": (logging.WARNING, logging.WARNING, logging.WARNING),
     "httpx2": (logging.WARNING, logging.WARNING, logging.WARNING),
     "mcp": (logging.WARNING, logging.INFO, logging.DEBUG),
+    "opentelemetry": (logging.CRITICAL, logging.WARNING, logging.DEBUG),
+    "urllib3": (logging.WARNING, logging.WARNING, logging.WARNING),
     "uvicorn.access": (logging.WARNING, logging.WARNING, logging.WARNING),
     "uvicorn.error": (logging.WARNING, logging.INFO, logging.INFO),
 }
@@ -88,6 +91,8 @@ def configure(options: Mapping[str, Any]) -> None:
 def _stamp(record: logging.LogRecord) -> bool:
     if not hasattr(record, "call_id"):
         record.call_id = call_id.get()
+    if not hasattr(record, "trace_id"):
+        record.trace_id = traces.trace_id()
     return True
 
 
@@ -170,6 +175,8 @@ class JsonFormatter(logging.Formatter):
         }
         if call := getattr(record, "call_id", ""):
             fields["call_id"] = str(call)
+        if trace := getattr(record, "trace_id", ""):
+            fields["trace_id"] = str(trace)
         if exception := _exception(record):
             fields["exception"] = exception
         for name, value in _extras(record).items():
@@ -188,6 +195,8 @@ class ConsoleFormatter(logging.Formatter):
             # Failures have the whole id, for reports.
             call = f" call={call if record.levelno >= logging.WARNING else call[:8]}"
         message = one_line(_message(record))
+        if trace := str(getattr(record, "trace_id", "")):
+            call += f" trace={trace if record.levelno >= logging.WARNING else trace[:8]}"
         line = f"{moment} {_level(record).upper():5} {one_line(record.name)}: {message}{extras}{call}"
         lines = [line, *(f"    {one_line(part)}" for part in _exception(record).split("\n") if part)]
         return "\n".join(map(_line_cut, lines))

@@ -25,7 +25,7 @@ from tools_app.journal.journal import Journal
 from tools_app.journal.notes import CallNotes
 from tools_app.models import Call
 from tools_app.models.tools import POLICY
-from tools_app.sdk import heavy
+from tools_app.sdk import heavy, traces
 from tools_app.sdk.checker import mistyped
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import (
@@ -148,6 +148,18 @@ class Calls:
         """
         notes = CallNotes(self.journal, name, caller, door, quiet=kind is Kind.COMPLETION)
         running = RunningCall(notes, caller, options)
+        with traces.call(running.call.id) as running.span:
+            return await self._recorded(running, name, arguments, options, client, kind)
+
+    async def _recorded(
+        self,
+        running: RunningCall,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        options: Options,
+        client: Client,
+        kind: Kind,
+    ) -> Result | Ask:
         token = log_fields.call_id.set(running.call.id)
         task = cast("asyncio.Task[Any]", asyncio.current_task())
         self._under_way.add(task)

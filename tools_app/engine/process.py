@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import secrets
 import threading
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from typing import Any, Final, overload
 
 from django.db import transaction
 
-from tools_app.base import hub, ports
+from tools_app.base import hub, otlp, ports
 from tools_app.base.loops import post
 from tools_app.engine.calls import Calls, Options, Result
 from tools_app.journal.attendance import Presence
@@ -53,6 +54,7 @@ class Engine:
         with self._lock:
             if self.loop is not None:
                 raise RuntimeError("the engine has a loop already")
+            otlp.start(os.environ)
             self.loop, self.calls = loop, Calls()
             self.calls.journal.start()
 
@@ -64,6 +66,7 @@ class Engine:
             if self.loop is None or self.calls is None:
                 if hub.current().is_closing:
                     raise ShuttingDownError
+                otlp.start(os.environ)
                 ready = threading.Event()
                 self.loop = asyncio.new_event_loop()
                 self._thread = hub.current().thread(partial(_serve, self.loop, ready), "toolhub-engine")
@@ -80,8 +83,9 @@ class Engine:
             return
         if loop is asyncio.get_running_loop():
             await calls.close(seconds)
-            return
-        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(calls.close(seconds), loop))
+        else:
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(calls.close(seconds), loop))
+        await asyncio.to_thread(otlp.stop, seconds)
         if thread is not None:
             loop.call_soon_threadsafe(loop.stop)
             thread.join(2)

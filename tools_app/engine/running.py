@@ -21,7 +21,7 @@ from tools_app.journal.notes import CallNotes
 from tools_app.journal.rows import Failure, Reply
 from tools_app.journal.writer import PATIENCE
 from tools_app.models import Call, IdempotencyKey
-from tools_app.sdk import accounts
+from tools_app.sdk import accounts, traces
 from tools_app.sdk.accounts import Account
 from tools_app.sdk.context import Answers, CallEach, Caller, Context
 from tools_app.sdk.deadline import Deadline
@@ -31,6 +31,7 @@ from tools_app.sdk.policies import Backoff
 from tools_app.sdk.questions import Client
 from tools_app.sdk.runner import Runner
 from tools_app.sdk.spec import ToolSpec
+from tools_app.sdk.traces import Span
 from tools_app.text import json_text
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class RunningCall:
         self.options = options
         self.dry = options.dry_run
         self.attempts = 0
+        self.span: Span = traces.OFF
         self.identity: tuple[str, int] | tuple[()] = ()
         self.account: Account | None = None
         self._writes = self._repeatable = self._passes_on = False
@@ -67,6 +69,7 @@ class RunningCall:
 
     def resolved(self, entry: Entry) -> None:
         self.notes.resolved(entry)
+        self.span.resolve(entry.spec.kind, entry.name)
         self.identity = entry.identity
         self._writes, self._repeatable = entry.hints.writes, entry.hints.repeatable
         self._passes_on = entry.spec.passes_on
@@ -195,6 +198,7 @@ class RunningCall:
         events.completed(self.call, answer.size, self._shown | self._noted)
 
     async def failed(self, error: ToolError) -> None:
+        self.span.set("toolhub.error.code", error.code)
         answers.clean(error)
         # After the tool ran, its error may repeat text from an upstream.
         error.untrusted = error.untrusted or (self.attempts > 0 and self._passes_on and not error.is_of_hub)

@@ -209,7 +209,7 @@ class ApiClient:
         if self._remaining is not None:
             seconds = min(seconds, self._remaining() + _GRACE)
         most_bytes = options.get("most_bytes", self._most_bytes)
-        exchange = Exchange(upstream_request, request, self._secrets, seconds, most_bytes, reads)
+        exchange = Exchange(upstream_request, request, self._secrets, seconds, most_bytes, reads, is_known=True)
         started_at = time.monotonic()
         # Counted before sending: if the request is cancelled, its outcome is unknown.
         self._changes += upstream_request.writes and self._remaining is not None

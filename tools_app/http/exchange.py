@@ -17,7 +17,7 @@ from tools_app.http.network import CONNECT_SECONDS, NotOurOriginError, NotPublic
 from tools_app.http.pool import WAITS
 from tools_app.http.responses import Reads, Response, UpstreamRefusal, UpstreamRequest
 from tools_app.http.secrecy import Secrets
-from tools_app.sdk import heavy
+from tools_app.sdk import heavy, traces
 from tools_app.sdk.errors import ToolError
 from tools_app.text import json_text
 
@@ -47,6 +47,9 @@ class Exchange:
     seconds: float
     most_bytes: int
     reads: Reads
+    # Whether the upstream was chosen by operators: it gets the trace, and is named in it. Hosts of the open web come
+    # from arguments.
+    is_known: bool = False
     response: httpx.Response | None = None
     size: int = 0  # of its body
 
@@ -56,6 +59,22 @@ class Exchange:
         Raises:
             ToolError: there is no usable response.
         """
+        with traces.client(self.request.method) as span:
+            if self.is_known:
+                span.carry(self.request.headers)
+            span.set("http.request.method", self.request.method)
+            if self.is_known:
+                span.set("server.address", self.request.url.host)
+                span.set("server.port", self.request.url.port or (443 if self.request.url.scheme == "https" else 80))
+            try:
+                return await self._over(transport)
+            finally:
+                if self.response is not None:
+                    span.set("http.response.status_code", self.response.status_code)
+                    if self.response.status_code >= 400:
+                        span.fail(str(self.response.status_code))
+
+    async def _over(self, transport: httpx.AsyncBaseTransport) -> Response | UpstreamRefusal:
         started_at = time.monotonic()
         events.request_sent(self.request, self.secrets)
         try:

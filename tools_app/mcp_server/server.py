@@ -34,6 +34,7 @@ from tools_app.mcp_server import beyond, calling, instructions
 from tools_app.mcp_server.changes import Changes
 from tools_app.mcp_server.conversation import connection_of, set_level
 from tools_app.mcp_server.listing import LIST_SCOPE, LIST_TTL_MS, Listings
+from tools_app.mcp_server.tracing import traced
 from tools_app.models.audit import address_of_request
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import AuthorizationError, ToolError
@@ -99,7 +100,7 @@ def build(
     server.add_notification_handler("notifications/initialized", NotificationParams, changes.join)
     agents.stamp = server.server_info_stamp
     # Replaces the SDK's tracing, which costs time even if no traces are collected.
-    server.middleware[:] = [_contained, agents.list_tools, greet, server.introduce]
+    server.middleware[:] = [traced, _contained, agents.list_tools, greet, server.introduce]
     return server
 
 

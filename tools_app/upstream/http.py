@@ -95,6 +95,7 @@ class HttpTransport(Transport):
         self._headers = dict(Secrets(credentials.headers).headers)
         closed: Callable[[Any], bool] = is_of_the_machine if origin.internal else _is_not_public
         port = self._url.port or (443 if self._url.scheme == "https" else 80)
+        self.place = (self._url.host, port)
         network = OneOrigin(self._url.host, port, closed=closed)
         self._sdk = SdkTransport(network, shared_tls(), MOST_CONNECTIONS)
         self._session = ""

@@ -29,8 +29,10 @@ from mcp_types import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from tools_app.sdk import traces
 from tools_app.sdk.errors import ToolError, shortened
 from tools_app.sdk.questions import InputRequired
+from tools_app.sdk.traces import Span
 from tools_app.upstream.http import OLD_TRANSPORT, HttpTransport
 from tools_app.upstream.wire import FIRST_KEY, Broken, Fate, Outcome, Transport
 
@@ -109,7 +111,12 @@ class Link:
         self.waiting[key] = pending
         self.quiet.clear()
         try:
-            return await self._send(key, fate, method, params, pending)
+            with traces.client(method) as span:
+                self._describe(span, key, method, params)
+                result = await self._send(key, fate, method, params, pending)
+                if result.get("isError") is True:
+                    span.fail("tool_error")
+                return result
         except MCPError:
             fate.sent = "yes"
             raise
@@ -118,6 +125,25 @@ class Link:
             del self.waiting[key]
             if not self.waiting:
                 self.quiet.set()
+
+    def _describe(self, span: Span, key: int, method: str, params: Mapping[str, Any]) -> None:
+        if not span.is_sampled:
+            return
+        place = self.transport.place
+        span.set("mcp.method.name", method)
+        span.set("mcp.protocol.version", self.version)
+        span.set("jsonrpc.request.id", str(key))
+        span.set("network.transport", "tcp" if place else "pipe")
+        if place:
+            span.set("network.protocol.name", "http")
+            span.set("server.address", place[0])
+            span.set("server.port", place[1])
+        span.prefix = method
+        if method == "tools/call":
+            span.set("gen_ai.operation.name", "execute_tool")
+            span.resolve("tool", params["name"])
+        elif method == "prompts/get":
+            span.resolve("prompt", params["name"])
 
     async def request(self, method: str, params: Mapping[str, Any], seconds: float | None) -> dict[str, Any]:
         """The raw result of a request of the hub.
@@ -149,6 +175,8 @@ class Link:
             meta.setdefault(LOG_LEVEL_META_KEY, "info")
         if pending is not None and pending.progress is not None:
             meta["progressToken"] = key
+        if pending is not None:
+            traces.carry(meta)
         if not meta:
             del data["params"]["_meta"]
         transport, loop = self.transport, asyncio.get_running_loop()

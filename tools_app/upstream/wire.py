@@ -147,6 +147,8 @@ class Transport:
         """`mask` removes the secrets of the connection from what the upstream sends."""
         self.fates: dict[RequestId, Fate] = {}
         self._mask = mask
+        # Host and port, if there are any.
+        self.place: tuple[str, int] | None = None
         # The latest request of the SDK itself: those that open a session.
         self.opening = Fate()
         # Set when the upstream does not know the session any more.

@@ -167,6 +167,7 @@ class HttpRunner:
             context.remaining() + _GRACE,
             MOST_BYTES,
             "bytes",
+            is_known=True,
         )
         try:
             async with service.sockets as transport:
