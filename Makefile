@@ -83,8 +83,8 @@ test-live-web: dev  ## search and read on the Internet; says that it was skipped
 	@$(BIN)/python -m pytest -q -m live_web tests/packs/websearch/test_world.py $(ARGS)
 
 .PHONY: test-real-n8n
-test-real-n8n: dev  ## try the n8n pack on real ones, of both lines: needs npm, a C++ compiler, 4 GB in TOOLHUB_TEST_N8N_HOME
-	@$(BIN)/python -m pytest -q -m real tests/real/n8n $(ARGS)
+test-real-n8n: dev  ## try the n8n pack on real ones, of both lines: needs npm, a C++ compiler, 4 GB in TOOLHUB_TEST_N8N_HOME; or on yours: N8N_URL, N8N_API_KEY
+	@$(BIN)/python -m pytest -q -m real $(if $(N8N_URL),tests/real/n8n/test_yours.py,tests/real/n8n) $(ARGS)
 
 .PHONY: setup-sources
 setup-sources: dev  ## install the MCP servers of tests/real/servers, outside the checkout; needs npm

@@ -1,5 +1,5 @@
-"""Refuses a test run that leaves the core, or what formats upstreams' answers, less than 90 % covered: each for itself,
-and of each the lines and the branches for themselves.
+"""Refuses a test run that leaves the core, one of the packs, or what formats answers less than 90 % covered: each for
+itself, and of each the lines and the branches for themselves.
 
 `coverage report --fail-under` knows only the sum of all, behind which unvisited branches can hide.
 """
@@ -23,7 +23,28 @@ PARTS = {
         "tools_app/sdk/tool.py",
         "tools_app/sources/*",
     ],
-    "what formats answers": ["tools_app/packs/n8n/*", "tools_app/packs/redmine/xml.py"],
+    "the n8n pack": ["tools_app/packs/n8n/*"],
+    "the Redmine pack": ["tools_app/packs/redmine/*"],
+    "the web pack": ["tools_app/packs/websearch/*"],
+    "the hub's own packs": ["tools_app/packs/builtin/*", "tools_app/packs/finding/*"],
+    # Of large packs, untested formatters could hide behind the rest.
+    "what formats answers": [
+        "tools_app/packs/n8n/differences.py",
+        "tools_app/packs/n8n/explanation.py",
+        "tools_app/packs/n8n/graph.py",
+        "tools_app/packs/n8n/node_data.py",
+        "tools_app/packs/n8n/node_types.py",
+        "tools_app/packs/n8n/secrecy.py",
+        "tools_app/packs/n8n/sizes.py",
+        "tools_app/packs/n8n/summary.py",
+        "tools_app/packs/redmine/shapes.py",
+        "tools_app/packs/redmine/sums.py",
+        "tools_app/packs/redmine/xml.py",
+        "tools_app/packs/websearch/_work/answers.py",
+        "tools_app/packs/websearch/_work/feeds.py",
+        "tools_app/packs/websearch/_work/markdown.py",
+        "tools_app/packs/websearch/_work/text.py",
+    ],
 }
 LEAST = 90.0
 

@@ -41,6 +41,8 @@ FOOT: Final = """
 # n8n (docs/packs/n8n.md): its address as in the browser, and a key from its settings, under "n8n API"
 # N8N_URL=http://localhost:5678
 # N8N_API_KEY=
+# below TOOLHUB_FILE_ROOT: what `n8n export:nodes` has written, for documentation of node types
+# N8N_NODE_TYPES=n8n-nodes.json
 """
 
 

@@ -10,16 +10,33 @@ import pytest
 
 from tests.e2e.test_parity import Asked, by_command, over_http, over_rest, over_stdio
 from tests.packs.n8n.fake import KEY, N8n
+from tests.packs.n8n.node_types import exported
 from tests.packs.n8n.test_workflows import shown
 from tests.packs.redmine.office import TOOLS as REDMINE_TOOLS
 from tests.support.agents import LEGACY, MODERN, Agent
 from tests.support.processes import Home
 from tests.support.redmine import FakeRedmine
-from tools_app.packs.n8n import changes, edits, executions, files, lists, resources, triggers, versions, workflows
+from tools_app.packs.n8n import (
+    changes,
+    edits,
+    execution_files,
+    executions,
+    files,
+    lists,
+    node_docs,
+    resources,
+    tables,
+    triggers,
+    versions,
+    workflows,
+)
 from tools_app.packs.n8n import pack as n8n_pack
 
 # A pack has the tools of its modules, once these are imported.
-N8N_MODULES = (changes, edits, executions, files, lists, resources, triggers, versions, workflows)
+N8N_MODULES = (
+    *(changes, edits, execution_files, executions, files, lists, node_docs, resources, tables, triggers, versions),
+    workflows,
+)
 
 REDMINE: list[Asked] = [
     ("get_issue", {"id": 1, "include": "journals"}),
@@ -51,7 +68,7 @@ REDMINE: list[Asked] = [
 ]
 
 
-def n8n_calls(workflow: str, execution: str) -> list[Asked]:
+def n8n_calls(workflow: str, execution: str, table: str) -> list[Asked]:
     return [
         ("list_workflows", {}),
         ("get_workflow", {"id": workflow}),
@@ -66,13 +83,18 @@ def n8n_calls(workflow: str, execution: str) -> list[Asked]:
         ("get_execution", {"id": execution}),
         ("get_execution_by_node", {"id": execution, "nodeName": "Make items"}),
         ("explain_execution", {"id": execution}),
+        ("list_data_table_rows", {"id": table, "sort": "order:desc"}),
+        ("search_node_types", {"query": "slack"}),
+        ("get_node_type", {"type": "n8n-nodes-base.slack"}),
     ]
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Home, list[Asked]]]:
     with N8n() as n8n, FakeRedmine() as redmine:
-        asked = n8n_calls(n8n.add(shown()), n8n.hold("chain"))
+        table = n8n.data.add("orders", order="number")
+        n8n.data.rows[table] += [{"order": number, "id": number} for number in (1, 2)]
+        asked = n8n_calls(n8n.add(shown()), n8n.hold("chain"), table)
         # As data at every door: REST gives it so anyway, the others give XML unless they are asked.
         asked += [(name, {**arguments, "format": "json"}) for name, arguments in REDMINE]
         accounts = {
@@ -81,6 +103,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Home, list[
             "REDMINE_HOST": redmine.url,
             "REDMINE_API_KEY": "key-of-admin",
         }
+        files = tmp_path_factory.mktemp("files")
+        (files / "nodes.json").write_text(exported())
+        accounts |= {"TOOLHUB_FILE_ROOT": str(files), "N8N_NODE_TYPES": "nodes.json"}
         made = Home(tmp_path_factory.mktemp("packs") / "home", accounts)
         assert made.run("synctools").returncode == 0
         yield made, asked

@@ -90,7 +90,7 @@ class Agent:
         self.write(self.line(method, params, self._last_id))
         return self._last_id
 
-    def ask_tool(self, name: str, **arguments: Any) -> int:
+    def ask_tool(self, name: str, /, **arguments: Any) -> int:
         return self.ask("tools/call", {"name": name, "arguments": arguments})
 
     def notify(self, method: str, params: dict[str, Any] | None = None) -> None:

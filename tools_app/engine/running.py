@@ -122,7 +122,7 @@ class RunningCall:
         call_each: CallEach | None = None,
     ) -> Plan:
         """The tool's policy, overridden by the caller's options within the operators' limits."""
-        options = self.options
+        options, root = self.options, _file_root()
         policy = entry.policy.for_caller(options.timeout_ms, options.retries, options.retry_delay_ms)
         adapter = logging.LoggerAdapter(logging.getLogger(f"tools_app.sdk.tool.{entry.name}"), {"tool": entry.name})
         return Plan(
@@ -139,7 +139,8 @@ class RunningCall:
                 stored_answers,
                 ports.finder()(self.caller),
                 call_each,
-                files=_files_for(self.caller),
+                files=root if self.caller.kind == "local" else None,  # callers over HTTP must not name any
+                file_root=root,
                 on_sent=self.notes.sent,
                 noted=self._noted,
             ),
@@ -298,7 +299,6 @@ class RunningCall:
         return await asyncio.to_thread(replies.reply, claim, self.call, answer, error)
 
 
-def _files_for(caller: Caller) -> Path | None:
-    """Callers over HTTP must not read the files of this machine through a tool."""
+def _file_root() -> Path | None:
     root = conf.value("TOOLHUB_FILE_ROOT")
-    return Path(root) if root and caller.kind == "local" else None
+    return Path(root) if root else None

@@ -194,6 +194,8 @@ class Context:
     account: Account | None = None
     # The directory that contains the files this caller may read. None: it may not read files.
     files: Path | None = None
+    # The same directory, for files that operators name in options: for all callers.
+    file_root: Path | None = None
     # Told by `note_sent`: what the journal says of the request to the upstream.
     on_sent: Callable[[str, str], None] | None = None
     # The facts from `note`.

@@ -20,6 +20,23 @@ async def read(context: Context, file_path: str, most: int, instead: str) -> byt
     return await asyncio.to_thread(_beginning, _root(context, "read", instead), file_path, most + 1)
 
 
+async def read_configured(
+    context: Context, file_path: str, most: int, *, unless: object = None
+) -> tuple[bytes | None, object]:
+    """A file that an operator has named in an option of the connection, for all callers; and its stamp.
+
+    Nothing is read if it has this stamp already.
+
+    Raises:
+        ToolError: there is no such file below TOOLHUB_FILE_ROOT, or it is larger than `most`.
+    """
+    if context.file_root is None:
+        raise ConfigurationError(
+            "TOOLHUB_FILE_ROOT is not set: files cannot be read", next_step="An operator can set it."
+        )
+    return await asyncio.to_thread(_changed, context.file_root, file_path, most, unless)
+
+
 async def write(context: Context, file_path: str, content: bytes, instead: str) -> None:
     """Create a file. One that exists is never overwritten.
 
@@ -66,6 +83,20 @@ def _create(root: Path, file_path: str, content: bytes) -> None:
     except (OSError, ValueError, RuntimeError) as error:
         refused.detail = error
         raise refused from error
+
+
+def _changed(root: Path, file_path: str, most: int, known: object) -> tuple[bytes | None, object]:
+    try:
+        state = (root / file_path).stat()
+        stamp = state.st_mtime_ns, state.st_size, state.st_ino
+    except (OSError, ValueError):
+        stamp = None
+    if stamp is not None and stamp == known:
+        return None, stamp
+    content = _beginning(root, file_path, most + 1)
+    if len(content) > most:
+        raise ValidationError(f"File is larger than {most:,} bytes", context={"field": "file_path"})
+    return content, stamp
 
 
 def _beginning(root: Path, file_path: str, size: int) -> bytes:

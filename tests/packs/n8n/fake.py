@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import parse_qs, urlsplit
 
+from tests.packs.n8n.tables import Tables, Wrong
 from tests.support.faultd import Faultd, Seen, Wire
 
 RECORDED: Final = Path(__file__).parent
@@ -88,7 +89,9 @@ class N8n:
         self._refusals = recorded("refusals", line)
         # The tags and credentials that there are.
         self.tags: list[dict[str, str]] = []
-        self.data_tables: list[dict[str, Any]] = []
+        self.data = Tables()
+        # Folders by project, of an n8n whose license has them.
+        self.folders: dict[str, list[dict[str, Any]]] = {}
         self.versions: dict[str, dict[str, Any]] = {}
         self.credentials: list[dict[str, str]] = []
         # How executions that a trigger starts end, and what it is answered; so often, n8n does not listen yet.
@@ -205,13 +208,26 @@ class N8n:
                 raise self._no("license")
             case "GET", "projects":
                 raise self._no("license", **{"feat:variables": "feat:projectRole:admin"})
-            case "GET", "data-tables" if self.line == "2":
-                return {"data": self.data_tables, "nextCursor": None}
+            case "GET", "projects", one, "folders" if self.line == "2":
+                return self._folders(one, asked)
+            case method, "data-tables", *rest if self.line == "2":
+                try:
+                    return self.data.answer(method, rest, asked, body)
+                except Wrong as wrong:
+                    raise Refuses(wrong.status, {"message": str(wrong)}) from None
             case "POST", "executions", one, "retry":
                 return self._retry(one, body)
             case "POST", "executions", one, "stop":
                 return self._stop(one)
         raise self._no("no_route")
+
+    def _folders(self, project: str, asked: dict[str, str]) -> Any:
+        if not self.folders:
+            raise self._no("license", **{"feat:variables": "feat:folders"})
+        if project not in self.folders:
+            raise Refuses(404, {"message": "Not Found"})
+        skip, take = int(asked["skip"]), int(asked["take"])
+        return {"count": len(self.folders[project]), "data": self.folders[project][skip : skip + take]}
 
     def _no(self, name: str, **changed: str) -> Refuses:
         told = self._refusals[name]

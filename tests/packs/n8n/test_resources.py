@@ -42,12 +42,26 @@ class TestResources:
         assert (error.code, error.context["statusCode"]) == ("API_ERROR", 403)
 
     def test_data_tables_have_columns(self, ask: Ask, n8n: N8n) -> None:
-        n8n.data_tables = [{"id": "d1", "name": "rows", "columns": [{"id": "x", "name": "a", "type": "number"}]}]
+        n8n.data.add("rows", a="number")
         if n8n.line == "1":
             assert "too old" in ask.error("list_n8n_resources", kind="dataTables").message
             return
         data = ask("list_n8n_resources", kind="dataTables")
-        assert data["resources"] == [{"id": "d1", "name": "rows", "columns": {"a": "number"}}]
+        assert data["resources"] == [{"id": "0" * 16, "name": "rows", "projectId": "p1", "columns": {"a": "number"}}]
+
+    def test_folders_of_a_project_are_paged(self, ask: Ask, n8n: N8n) -> None:
+        if n8n.line == "1":
+            assert "too old" in ask.error("list_n8n_resources", kind="folders", projectId="p1").message
+            return
+        assert "license" in ask.error("list_n8n_resources", kind="folders", projectId="p1").message
+        n8n.folders = {"p1": [{"id": f"f{number}", "name": "n", "workflowCount": 2} for number in range(3)]}
+        first = ask("list_n8n_resources", kind="folders", projectId="p1", limit=2)
+        second = ask("list_n8n_resources", kind="folders", projectId="p1", limit=2, cursor=first["nextCursor"])
+        assert [each["id"] for each in first["resources"] + second["resources"]] == ["f0", "f1", "f2"]
+        assert second["nextCursor"] is None
+        assert ask.error("list_n8n_resources", kind="folders", projectId="p2").code == "NOT_FOUND"
+        assert "projectId is required" in ask.error("list_n8n_resources", kind="folders").message
+        assert "cursor" in ask.error("list_n8n_resources", kind="folders", projectId="p1", cursor="x").message
 
 
 class TestExecutionsOfAWorkflow:

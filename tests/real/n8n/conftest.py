@@ -16,10 +16,13 @@ from tests.support.tools import Hub
 from tools_app.packs.n8n import (  # noqa: F401 - these declare the tools
     changes,
     edits,
+    execution_files,
     executions,
     files,
     lists,
+    node_docs,
     resources,
+    tables,
     triggers,
     versions,
     workflows,

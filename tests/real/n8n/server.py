@@ -27,7 +27,7 @@ NODE: Final = "24.21.0"
 # Where installations stay: one of them has two gigabytes.
 HOME: Final = Path(os.environ.get("TOOLHUB_TEST_N8N_HOME") or Path.home() / ".cache" / "toolhub" / "n8n")
 OWNER: Final = {"email": "owner@example.test", "password": "Owner-12345", "firstName": "Tool", "lastName": "Hub"}
-_START_SECONDS: Final = 120
+_START_SECONDS: Final = 300
 
 # Without these, versions are asked for that do not exist, or that do not come from the registry.
 _OVERRIDES: Final = {"linkedom": "0.18.12", "xlsx": "0.18.5"}
@@ -145,10 +145,32 @@ class Server:
     web: httpx.Client
     # Kills it, without a chance to end anything, and starts it again.
     crash: Callable[[], None]
+    # Runs a command of its command line.
+    command: Callable[..., None]
 
     def pause(self) -> None:
         """Between two looks at something that takes its time."""
         time.sleep(0.2)
+
+    def key_of_member(self) -> str:
+        """The key of a new user who is no administrator, with all scopes that such a user may have."""
+        email = f"{secrets.token_hex(4)}@example.test"
+        invited = self.web.post("/rest/invitations", json=[{"email": email, "role": "global:member"}])
+        user = invited.raise_for_status().json()["data"][0]["user"]
+        asked = dict(httpx.URL(user["inviteAcceptUrl"]).params)
+        accept = {"firstName": "A", "lastName": "Member", "password": OWNER["password"]}
+        with httpx.Client(base_url=self.url, timeout=60) as web:
+            if "token" in asked:
+                accepted = web.post("/rest/invitations/accept", json={**accept, "token": asked["token"]})
+            else:
+                inviter = {"inviterId": asked["inviterId"]}
+                accepted = web.post(f"/rest/invitations/{user['id']}/accept", json={**accept, **inviter})
+            accepted.raise_for_status()
+            return key_of(web)
+
+    def key_that_reads(self) -> str:
+        """Of the owner, with the scopes that read: n8n 1 without a license does not enforce them."""
+        return key_of(self.web, lambda scope: scope.endswith((":read", ":list")))
 
     def rest(self) -> None:
         """Until what goes on behind an answer is over."""
@@ -206,10 +228,18 @@ def running(line: Line, folder: Path) -> Iterator[Server]:
         processes[-1].wait()
         start()
 
+    def command(*words: str) -> None:
+        # Beside a server, which has the port of the broker.
+        with_port = {"N8N_RUNNERS_BROKER_PORT": str(_free_ports(1)[0])}
+        _run(
+            [str(shutil.which("node", path=environment["PATH"])), str(program), *words], folder, environment | with_port
+        )
+
     with httpx.Client(base_url=url, timeout=60) as web:
         try:
             start()
-            yield Server(url, _key(web), line.version, web, crash)
+            web.post("/rest/owner/setup", json=OWNER).raise_for_status()
+            yield Server(url, key_of(web), line.version, web, crash, command)
         finally:
             processes[-1].terminate()
             try:
@@ -230,10 +260,12 @@ def _wait_until_ready(web: httpx.Client, process: subprocess.Popen[bytes], log: 
     raise RuntimeError(f"n8n does not start:\n{log.read_text(errors='replace')[-3000:]}")
 
 
-def _key(web: httpx.Client) -> str:
-    """Of a new owner, with all scopes."""
-    web.post("/rest/owner/setup", json=OWNER).raise_for_status()
+def key_of(web: httpx.Client, wanted: Callable[[str], bool] = lambda scope: True) -> str:
+    """A new key of who is logged in, with all scopes of that user that are wanted."""
     scopes = web.get("/rest/api-keys/scopes").raise_for_status().json()["data"]
-    wanted = {"label": "toolhub", "expiresAt": None, "scopes": scopes}
-    made: dict[str, Any] = web.post("/rest/api-keys", json=wanted).raise_for_status().json()["data"]
+    # n8n 1 gives two keys that are made within a second the same text, and then refuses the second.
+    time.sleep(1.1)
+    label = f"toolhub {secrets.token_hex(4)}"
+    body = {"label": label, "expiresAt": None, "scopes": [scope for scope in scopes if wanted(scope)]}
+    made: dict[str, Any] = web.post("/rest/api-keys", json=body).raise_for_status().json()["data"]
     return str(made["rawApiKey"])

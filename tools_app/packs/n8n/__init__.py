@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import AfterValidator, Field
 
-from tools_app.sdk.accounts import ConnectionKind
+from tools_app.sdk.accounts import ConnectionKind, ConnectionOption
 from tools_app.sdk.errors import ApiError, NotFoundError, ToolError
 from tools_app.sdk.pack import Pack
 from tools_app.sdk.signatures import OrNumber, Says
@@ -40,16 +40,33 @@ def explain_refusal(refusal: UpstreamRefusal) -> ToolError | None:
             context=request.context(statusCode=refusal.status, errorDetails=", ".join(refusal.reasons)),
             next_step="Do without them, or ask the owner of this n8n.",
         )
+    # The body for an unknown path; for an unknown resource it is `Not Found` or a sentence.
+    unknown_path = refusal.status == 404 and refusal.reasons == ("not found",)
+    if unknown_path and (request.operation == "list folders" or request.operation.endswith(" data table rows")):
+        return ApiError(
+            f"Failed to {request.operation}: this n8n is too old for them over its API",
+            context=request.context(statusCode=404),
+            next_step="n8n 2 and later have them. Do without them, or ask the owner of this n8n.",
+        )
     if request.operation in ("list credentials", "list data-tables") and refusal.status in (404, 405):
         return ApiError(
             f"Failed to {request.operation}: this n8n is too old to list them over its API",
             context=request.context(statusCode=refusal.status),
             next_step="n8n 2 and later list them. A workflow that uses one shows its id: get_workflow with raw: true.",
         )
+    if any('must match format "nanoid"' in reason for reason in refusal.reasons):
+        return NotFoundError(
+            f"{request.resource} '{request.resource_id}' not found",
+            context={
+                "operation": request.operation,
+                "resourceType": request.resource,
+                "resourceId": request.resource_id,
+            },
+            next_step="list_n8n_resources(kind: 'dataTables') has the ids.",
+        )
     if refusal.status != 404:
         return None
-    if request.operation == "stop execution" and refusal.reasons == ("not found",):
-        # The body for an unknown path; for an unknown execution it is `Not Found` or a sentence.
+    if request.operation == "stop execution" and unknown_path:
         return ApiError(
             "Failed to stop execution: this n8n is too old to stop executions over its API",
             context=request.context(statusCode=404),
@@ -69,6 +86,11 @@ def explain_refusal(refusal: UpstreamRefusal) -> ToolError | None:
     return None
 
 
+NODE_TYPES: Final = ConnectionOption(
+    "node_types",
+    "File with the node types of this n8n, below TOOLHUB_FILE_ROOT: what `n8n export:nodes` writes.",
+    default="",
+)
 N8N: Final = ConnectionKind(
     "n8n",
     url_variable="N8N_URL",
@@ -77,13 +99,14 @@ N8N: Final = ConnectionKind(
     path="/api/v1",
     probe="/workflows?limit=1",
     explain=explain_refusal,
+    options=(NODE_TYPES,),
 )
 
 pack: Final = Pack(
     "n8n",
-    version="1.1.0",
+    version="1.2.0",
     title="n8n",
-    description="Workflows and executions of n8n: read, explain, change and run them.",
+    description="Workflows, executions and data tables of n8n: read, explain, change and run them.",
     connection=N8N,
     untrusted=True,
 )

@@ -12,7 +12,7 @@ from pydantic import Field
 from tools_app.http.bodies import TooLarge
 from tools_app.packs.n8n import ExecutionId, explanation, node_data, pack, summary
 from tools_app.packs.n8n.refusals import in_its_words
-from tools_app.packs.n8n.runs import Execution, as_map
+from tools_app.packs.n8n.runs import Execution, Run, as_map
 from tools_app.packs.n8n.secrecy import readable
 from tools_app.packs.n8n.sizes import words
 from tools_app.packs.n8n.summary import quoted
@@ -126,6 +126,21 @@ async def get_execution_by_node(
     Paged: see nextItemOffset. If shownInPart is true, raw returns all.
     """
     execution = await fetched(ctx, execution_id)
+    run = chosen_run(execution, node_name, run_index)
+
+    def answer() -> dict[str, Any]:
+        data = node_data.node_data(execution, run, item_offset, item_limit, raw=raw)
+        return readable(data | {"_guidance": _node_guidance(execution, data, node_data.notes(execution, run))})
+
+    return await heavy.by_size(execution, answer)
+
+
+def chosen_run(execution: Execution, node_name: str, run_index: int | None) -> Run:
+    """The run of a node with this number; by default the last failed one, else the last.
+
+    Raises:
+        NotFoundError: there is none.
+    """
     node = node_data.find_node(execution, node_name)
     if node is None or not execution.runs[node]:
         raise _no_node(execution, node_name)
@@ -133,16 +148,11 @@ async def get_execution_by_node(
     index = node_data.default_run(execution, node) if run_index is None else run_index
     if index >= len(runs):
         raise NotFoundError(
-            f"Run {index} of node '{words(node_name, 256)}' not found in execution '{execution_id}'",
+            f"Run {index} of node '{words(node_name, 256)}' not found in execution '{execution.id}'",
             context={"operation": "fetch execution", "resourceType": "Run", "resourceId": str(index)},
             next_step=f"It ran {len(runs)} times: runIndex goes from 0 to {len(runs) - 1}.",
         )
-
-    def answer() -> dict[str, Any]:
-        data = node_data.node_data(execution, runs[index], item_offset, item_limit, raw=raw)
-        return readable(data | {"_guidance": _node_guidance(execution, data, node_data.notes(execution, runs[index]))})
-
-    return await heavy.by_size(execution, answer)
+    return runs[index]
 
 
 def _no_node(execution: Execution, name: str) -> NotFoundError:
