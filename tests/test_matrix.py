@@ -435,7 +435,8 @@ PAGES: Final[dict[str, tuple[str, str]]] = {
     "tools_app_source_switch": (NOBODY, OPERATOR),
     "tools_app_source_test": (NOBODY, NOBODY),  # of a source that does not exist, since it works in a thread
     "tools_app_apikey_first_request": (ADMIN, ADMIN),
-    "tools_app_process_search": (STAFF, NOBODY),
+    "tools_app_search": (STAFF, NOBODY),
+    "tools_app_usage": (VIEWER, NOBODY),
     "tools_app_process_data": (VIEWER, NOBODY),
     "tools_app_process_live": (STAFF, NOBODY),  # says only of what each may read
     "tools_app_process_live_frame": (STAFF, NOBODY),
@@ -483,6 +484,10 @@ def test_every_page_of_the_admin_is_decided() -> None:
 
 @pytest.fixture
 def subjects(db: None) -> dict[str, Any]:
+    return make_subjects()
+
+
+def make_subjects() -> dict[str, Any]:
     """One of each kind that has a page."""
     sync.sync()
     call, error = failed_call()

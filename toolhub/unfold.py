@@ -31,6 +31,7 @@ SECTIONS: Final = (
             (_("Approvals"), "approval", "tools_app_approval_changelist", actions.APPROVALS_READ),
             (_("Alerts"), "inbox", "tools_app_alert_changelist", actions.ALERTS_READ),
             (_("Calls"), "swap_horiz", "tools_app_call_changelist", actions.CALLS_READ),
+            (_("Usage"), "format_list_numbered", "tools_app_usage", actions.METRICS_READ),
             (_("Issues"), "error", "tools_app_errorgroup_changelist", actions.ERRORS_READ),
             (_("Error events"), "list_alt", "tools_app_errorlog_changelist", actions.ERROR_EVENTS_READ),
             (_("Audit entries"), "history", "tools_app_auditentry_changelist", actions.AUDIT_READ),
@@ -54,7 +55,10 @@ SECTIONS: Final = (
 RANGED: Final = {
     "index": ("since",),
     **dict.fromkeys(
-        (f"tools_app_{model}_changelist" for model in ("call", "errorgroup", "errorlog", "auditentry")),
+        (
+            "tools_app_usage",
+            *(f"tools_app_{model}_changelist" for model in ("call", "errorgroup", "errorlog", "auditentry")),
+        ),
         ("since", "from", "until"),
     ),
 }

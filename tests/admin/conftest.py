@@ -28,6 +28,7 @@ VIEWS = (
     "view_stop",
     "view_toolrecord",
     "view_call",
+    "view_callhour",
     "view_errorgroup",
     "view_errorlog",
     "view_apikey",

@@ -16,7 +16,7 @@ from tools_app.models import Connection, Source
 
 pytestmark = pytest.mark.django_db
 
-SEARCH = "/admin/tools_app/process/search/"
+SEARCH = "/admin/find/"
 BEN = governance.trusted("user:ben")
 
 

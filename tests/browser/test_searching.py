@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import SitDown
 from tests.browser.desk import PHONE
 
-SEARCH = "/admin/tools_app/process/search/"
+SEARCH = "/admin/find/"
 
 
 def palette(page: Page) -> None:

@@ -4,6 +4,8 @@ Belongs here: pages, forms, lists and their words; each page calls `governance`,
 Does not belong here: rules. What REST or a command must also obey is in a room below.
 """
 
+from django.contrib import admin
+
 from tools_app.admin import (
     agents,
     alert_rules,
@@ -16,6 +18,7 @@ from tools_app.admin import (
     errors,
     keys,
     labels,
+    pages,
     processes,
     sessions,
     sources,
@@ -38,6 +41,7 @@ __all__ = [
     "errors",
     "keys",
     "labels",
+    "pages",
     "processes",
     "sessions",
     "sources",
@@ -49,3 +53,4 @@ __all__ = [
 ]
 
 labels.speak()
+pages.add_to(admin.site)

@@ -18,7 +18,14 @@ from django.utils.translation import gettext_lazy, ngettext
 from tools_app.access import actions
 from tools_app.admin import call_page, console, exports, links
 from tools_app.admin.exports import columns
-from tools_app.admin.filters import CodeFilter, ConnectionFilter, StatusFilter, ToolFilter, since
+from tools_app.admin.filters import (
+    CallSourceFilter,
+    CodeFilter,
+    ConnectionFilter,
+    StatusFilter,
+    ToolFilter,
+    since,
+)
 from tools_app.admin.journal import JournalAdmin, may_read_payload
 from tools_app.admin.lists import BoundedPaginator, Column, RecordList
 from tools_app.admin.narrowing import CallerFilter, SlowFilter, between
@@ -86,7 +93,7 @@ class CallAdmin(JournalAdmin[Call]):
     list_display_links = None
     list_filter = (
         StatusFilter, CodeFilter, "door", since("started_at"), FromFilter, UntilFilter, SlowFilter, CallerFilter,
-        ToolFilter, ConnectionFilter,
+        ToolFilter, CallSourceFilter, ConnectionFilter,
     )  # fmt: skip
     search_fields = ("tool_name", "caller_name", "code", "error")
     search_help_text = gettext_lazy("Tool, caller, code, error text or id")

@@ -49,9 +49,9 @@ class Export:
         return attachment(lines, f"{self.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}.{form}", FORMATS[form])
 
     async def _csv(self) -> AsyncIterator[bytes]:
-        yield _line(list(self.columns))
+        yield line(*self.columns)
         async for batch, _ in self._batches():
-            yield b"".join(_line([safe_cell(getattr(row, field)) for field in self.columns.values()]) for row in batch)
+            yield b"".join(line(*(getattr(row, field) for field in self.columns.values())) for row in batch)
 
     async def _json(self) -> AsyncIterator[bytes]:
         yield b'{"rows":['
@@ -118,7 +118,8 @@ def _plain(value: Any) -> Any:
     return _text(value) if isinstance(value, datetime) else value
 
 
-def _line(cells: list[str]) -> bytes:
+def line(*values: Any) -> bytes:
+    """A row of a CSV file, whose cells no spreadsheet evaluates."""
     text = io.StringIO()
-    csv.writer(text).writerow(cells)
+    csv.writer(text).writerow(map(safe_cell, values))
     return text.getvalue().encode(errors="replace")

@@ -22,7 +22,7 @@ from tools_app.catalog import catalog, source_states
 from tools_app.catalog.source_states import SourceState
 from tools_app.journal import insights
 from tools_app.journal.lease import INTERRUPTED
-from tools_app.models import Call, ErrorGroup
+from tools_app.models import Call, ErrorGroup, ToolRecord
 from tools_app.sdk import hub_errors
 
 if TYPE_CHECKING:
@@ -279,6 +279,12 @@ def by_link(
 
 ToolFilter: Final = by_link("tool", _lazy("tool"), lambda name: Q(tool_name=name))
 SourceFilter: Final = by_link("source", _lazy("source"), lambda name: Q(source__name=name, retired_at=None))
+# Of calls: the tools that the source has now, as the figures of sources count them.
+CallSourceFilter: Final = by_link(
+    "source",
+    _lazy("source"),
+    lambda name: Q(tool_name__in=ToolRecord.objects.filter(source__name=name).values("name")),
+)
 ActorFilter: Final = by_link("actor", _lazy("actor"), lambda actor: Q(actor=actor))
 SubjectFilter: Final = by_link("subject", _lazy("subject"), lambda subject: Q(subject=subject))
 # Repeats the condition of the partial index, so that the database uses it.

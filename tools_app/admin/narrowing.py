@@ -52,16 +52,16 @@ class CallerFilter(TypedFilter):
 
 class MomentFilter(TypedFilter):
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        moment = _moment(self.value())
-        return [(self.value() or "", f"{timezone.localtime(moment):%Y-%m-%d %H:%M}")] if moment else []
+        at = moment(self.value())
+        return [(self.value() or "", f"{timezone.localtime(at):%Y-%m-%d %H:%M}")] if at else []
 
     def has_output(self) -> bool:
-        return _moment(self.value()) is not None
+        return moment(self.value()) is not None
 
     @classmethod
     def field(cls, value: str) -> Field:
-        moment = _moment(value)
-        text = f"{timezone.localtime(moment):%Y-%m-%dT%H:%M}" if moment else ""
+        at = moment(value)
+        text = f"{timezone.localtime(at):%Y-%m-%dT%H:%M}" if at else ""
         label = f"{str(cls.title).capitalize()} ({timezone.get_current_timezone_name()})"
         return Field(cls.parameter_name, label, "datetime-local", text)
 
@@ -75,8 +75,8 @@ def between(column: str) -> tuple[type[MomentFilter], type[MomentFilter]]:
             parameter_name = parameter
 
             def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-                moment = _moment(self.value())
-                return queryset.filter((f"{column}__{lookup}", moment)) if moment else queryset
+                at = moment(self.value())
+                return queryset.filter((f"{column}__{lookup}", at)) if at else queryset
 
         return BoundFilter
 
@@ -117,15 +117,15 @@ def fields(filters: Iterable[object], query: Mapping[str, str]) -> Iterator[Fiel
             yield one.field(query.get(one.parameter_name, ""))
 
 
-def _moment(text: str | None) -> datetime | None:
+def moment(text: str | None) -> datetime | None:
     """A time from the form or the URL; None if invalid."""
     try:
         parsed_time = datetime.fromisoformat(text or "")
-        moment = (parsed_time if parsed_time.tzinfo is not None else timezone.make_aware(parsed_time)).astimezone(UTC)
+        at = (parsed_time if parsed_time.tzinfo is not None else timezone.make_aware(parsed_time)).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
     # At the limits of datetime, conversion to another time zone would overflow.
-    return moment if MINYEAR < moment.year < MAXYEAR else None
+    return at if MINYEAR < at.year < MAXYEAR else None
 
 
 def _caller_ids(text: str) -> list[str]:

@@ -267,8 +267,9 @@ def _lists(request: HttpRequest, may: May, figures: list[Figure]) -> dict[str, A
     if may(actions.AGENTS_READ):
         connected_agents = Agent.objects.connected()
         agents = list(connected_agents[:MOST_SHOWN])
-        number = len(agents) if len(agents) < MOST_SHOWN else connected_agents.count()
-        figures.append(Figure(_("Connected agents"), f"{number:,}", links.address("agent", "changelist")))
+        figures.append(
+            Figure(_("Connected agents"), f"{connected_agents.count():,}", links.address("agent", "changelist"))
+        )
     return {
         "newest_calls": calls,
         "open_groups": groups,

@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from tools_app.admin import data_page, links, search_page, settings_page
+from tools_app.admin import data_page, links, settings_page
 from tools_app.admin.journal import JournalAdmin
 from tools_app.admin.lists import Column
 from tools_app.admin.live import pages as live
@@ -32,8 +32,7 @@ class ProcessAdmin(JournalAdmin[Process]):
     def get_urls(self) -> list[URLPattern]:
         own = path("settings/", settings_page.view(self.admin_site), name="tools_app_process_settings")
         data = path("data/", data_page.view(self.admin_site), name="tools_app_process_data")
-        search = path("search/", search_page.view(self.admin_site), name="tools_app_process_search")
-        return [own, data, search, *live.urls(self.admin_site), *super().get_urls()]
+        return [own, data, *live.urls(self.admin_site), *super().get_urls()]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Process]:
         return super().get_queryset(request).annotate(agent_count=Count("agents"))

@@ -22,6 +22,7 @@ from tools_app.admin.filters import ChoiceFilter, ToolFilter
 from tools_app.admin.governed import FailuresAsMessages, actor, posted, require
 from tools_app.admin.journal import JournalAdmin
 from tools_app.admin.lists import Column
+from tools_app.catalog import catalog
 from tools_app.governance.standing import MOST_BYTES, in_state, state_of
 from tools_app.models import AuditEntry, StandingApproval
 
@@ -68,6 +69,12 @@ class StandingApprovalAdmin(JournalAdmin[StandingApproval]):
 
     def list_context(self, request: HttpRequest) -> dict[str, Any]:
         return {**super().list_context(request), **tabs(request, STANDING)}
+
+    def complete_rows(self, request: HttpRequest, rows: Any) -> None:
+        """The states, for the tools that there are now."""
+        now, snapshot = timezone.now(), catalog.current()
+        for standing in rows:
+            standing.state_now = state_of(standing, now, snapshot)
 
     def revoke_view(self, request: HttpRequest, pk: str) -> HttpResponse:
         require(request, actions.STANDING_REVOKE)
@@ -131,5 +138,5 @@ class StandingApprovalAdmin(JournalAdmin[StandingApproval]):
 
 
 def _mark(standing: StandingApproval) -> SafeString:
-    tone, words = STATES[state_of(standing, timezone.now())]
+    tone, words = STATES[getattr(standing, "state_now", None) or state_of(standing, timezone.now())]
     return links.mark(tone, str(words))

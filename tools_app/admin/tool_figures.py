@@ -59,6 +59,7 @@ def _sum(buckets: Sequence[Bucket]) -> Bucket:
         errors=sum(one.errors for one in buckets),
         refused=sum(one.refused for one in buckets),
         succeeded=sum(one.succeeded for one in buckets),
+        result_bytes=sum(one.result_bytes for one in buckets),
         durations=tuple(map(sum, zip(*(one.durations for one in buckets), strict=True))),
         length=buckets[-1].end - first.start,
     )

@@ -14,6 +14,7 @@ from django.utils import timezone
 from tools_app.access import actions
 from tools_app.catalog import catalog
 from tools_app.catalog.entry import Entry
+from tools_app.catalog.snapshot import Snapshot
 from tools_app.engine.approvals import digest_of
 from tools_app.engine.standing import MOST_ACTIVE, MOST_ACTIVE_IN_ALL, identity_text
 from tools_app.governance.actors import Actor, changing, clean_reason
@@ -141,10 +142,12 @@ def revoke_standing(standing_id: str, *, actor: Actor, reason: str = "") -> bool
     return True
 
 
-def state_of(standing: StandingApproval, now: datetime) -> StandingApproval.State:
-    """The state, which is `void` if the tool has another definition or its connection another address, or is gone."""
+def state_of(standing: StandingApproval, now: datetime, snapshot: Snapshot | None = None) -> StandingApproval.State:
+    """The state, which is `void` if the tool has another definition or its connection another address, or is gone.
+
+    The tools of `snapshot`: the current ones, if they are not given."""
     state = standing.state_at(now)
-    return state.VOID if state == state.ACTIVE and not _is_current(standing) else state
+    return state.VOID if state == state.ACTIVE and not _is_current(standing, snapshot) else state
 
 
 def in_state(state: str, now: datetime) -> Q:
@@ -158,7 +161,8 @@ def in_state(state: str, now: datetime) -> Q:
         case states.EXPIRED:
             return Q(revoked_at=None, used__lt=F("uses"), expires_at__lte=now)
     rows = StandingApproval.objects.active(now).only("tool_name", "definition_hash", "identity").with_address()
-    keys = [standing.pk for standing in rows if _is_current(standing) == (state == states.ACTIVE)]
+    snapshot = catalog.current()
+    keys = [standing.pk for standing in rows if _is_current(standing, snapshot) == (state == states.ACTIVE)]
     return Q(pk__in=keys)
 
 
@@ -167,10 +171,10 @@ def _address_of(connection: str) -> str:
     return Connection.objects.filter(name=connection).values_list("url", flat=True).first() or ""
 
 
-def _is_current(standing: StandingApproval) -> bool:
+def _is_current(standing: StandingApproval, snapshot: Snapshot | None) -> bool:
     if not _keeps_address(standing):
         return False
-    entry = catalog.current().find(standing.tool_name)
+    entry = (catalog.current() if snapshot is None else snapshot).find(standing.tool_name)
     return (
         entry is not None
         and entry.definition_hash == standing.definition_hash

@@ -15,12 +15,12 @@ from itertools import pairwise
 from operator import add
 from typing import Any, Final
 
-from django.db.models import Case, F, OuterRef, Q, QuerySet, Subquery, Sum, Value, When
+from django.db.models import Case, F, Max, OuterRef, Q, QuerySet, Subquery, Sum, Value, When
 from django.db.models.functions import Coalesce
 from django.db.models.lookups import GreaterThanOrEqual
 from django.utils import timezone
 
-from tools_app.models import Call, CallHour, ErrorGroup, ErrorHour
+from tools_app.models import Call, CallHour, ErrorGroup, ErrorHour, ToolRecord
 from tools_app.models.calls import LONGEST
 from tools_app.models.figures import COUNTS, DAY, DURATIONS, HOUR, SUMS, beginning, numbers_by_duration
 
@@ -28,7 +28,11 @@ from tools_app.models.figures import COUNTS, DAY, DURATIONS, HOUR, SUMS, beginni
 ERRORS: Final = (Call.Status.FAILED, Call.Status.TIMEOUT, Call.Status.INTERRUPTED)
 # Only these have a meaningful duration: refusals take no time, and interrupted calls would have taken longer.
 _TIMED: Final = (Call.Status.SUCCEEDED, Call.Status.FAILED, Call.Status.TIMEOUT)
-_SUMS: Final = {f"sum_{name}": Sum(name) for name in ("calls", *COUNTS)}
+_SUMS: Final = {f"sum_{name}": Sum(name) for name in ("calls", *COUNTS, "result_bytes")}
+# The same of calls.
+_SUMS_OF_CALLS: Final = {
+    **numbers_by_duration(), "sum_result_bytes": Sum(F("count") * F("result_bytes"))
+}  # fmt: skip
 _NONE: Final = (0,) * len(COUNTS)
 # The parts of the last hour.
 MOMENT: Final = timedelta(minutes=5)
@@ -42,6 +46,7 @@ class Figures:
     succeeded: int = 0
     errors: int = 0
     refused: int = 0
+    result_bytes: int = 0
     durations: tuple[int, ...] = _NONE
     """Histogram of durations: one number per bound in `DURATIONS`, and the last for longer calls."""
 
@@ -51,6 +56,7 @@ class Figures:
             succeeded=self.succeeded + other.succeeded,
             errors=self.errors + other.errors,
             refused=self.refused + other.refused,
+            result_bytes=self.result_bytes + other.result_bytes,
             durations=tuple(map(add, self.durations, other.durations)),
         )
 
@@ -149,7 +155,7 @@ def over(window: Period) -> list[Bucket]:
     """The calls of each part of a period. A constant number of queries."""
     if window.key == "1h":
         parts = (When(finished_at__lt=end, then=Value(start)) for start, end in pairwise(window.cuts))
-        return _buckets(window.cuts, _sums(_last_calls(window), Case(*parts), numbers_by_duration()))
+        return _buckets(window.cuts, _sums(_last_calls(window), Case(*parts), _SUMS_OF_CALLS))
     hours = CallHour.sums.filter(span=CallHour.Span.TOTAL, hour__gte=window.since, hour__lt=window.until)
     return _buckets(window.cuts, _sums(hours, F("hour")))
 
@@ -172,19 +178,48 @@ def by_tool(since: datetime, until: datetime, tools: Sequence[str]) -> dict[str,
 
 def tools(window: Period) -> dict[str, Figures]:
     """The outcomes of the calls of every tool that was called. A constant number of queries."""
+    return {name: figures for name, figures in all_tools(window).items() if name}
+
+
+def all_tools(window: Period) -> dict[str, Figures]:
+    """The same with the calls of unknown tools, under the empty name: all calls of the period."""
     tool = F("tool_name")
     if window.key == "1h":
-        unknown = Q(status=Call.Status.REFUSED, code="TOOL_NOT_FOUND")
-        return _grouped(_sums(_last_calls(window).exclude(unknown), tool, numbers_by_duration()))
+        is_unknown = When(status=Call.Status.REFUSED, code="TOOL_NOT_FOUND", then=Value(""))
+        return _grouped(_sums(_last_calls(window), Case(is_unknown, default=tool), _SUMS_OF_CALLS))
     # Whole days, and the hours before and after them.
     first, last = beginning(window.since + DAY - timedelta.resolution, DAY), beginning(window.until, DAY)
     if first >= last:
         first = last = window.until
     rows = _sums(CallHour.sums.filter(span=CallHour.Span.DAY, hour__gte=first, hour__lt=last), tool)
     outside = Q(hour__gte=window.since, hour__lt=first) | Q(hour__gte=last, hour__lt=window.until)
-    rows += _sums(CallHour.objects.filter(outside), tool)
-    # The empty name is for calls of unknown tools.
-    return _grouped(row for row in rows if row[0])
+    return _grouped(rows + _sums(CallHour.objects.filter(outside), tool))
+
+
+def callers(window: Period) -> dict[str, tuple[str, Figures]]:
+    """The name of every caller, and the outcomes of its calls, by its id. One query."""
+    if window.key == "1h":
+        rows, sums = _last_calls(window), _SUMS_OF_CALLS
+    else:
+        rows, sums = CallHour.objects.filter(hour__gte=window.since, hour__lt=window.until), _SUMS
+    named = rows.order_by().values_list("caller_id", Max("caller_name"), "status")
+    found = list(named.annotate(**sums))  # house: allow lookup – our own names
+    names = {caller: name for caller, name, *_ in found}
+    return {
+        caller: (names[caller], figures)
+        for caller, figures in _grouped((caller, *rest) for caller, _, *rest in found).items()
+    }
+
+
+def sources(window: Period) -> dict[str, Figures]:
+    """The outcomes of the calls of all tools of each source, where these are now; the empty name is for all else:
+    unknown and deleted tools, prompts and resources. A constant number of queries."""
+    of_tools = dict(ToolRecord.objects.values_list("name", Coalesce("source__name", Value(""))))
+    figures: dict[str, Figures] = {}
+    for tool, calls in all_tools(window).items():
+        source = of_tools.get(tool, "")
+        figures[source] = figures.get(source, Figures()) + calls
+    return figures
 
 
 def totals(since: datetime) -> list[Totals]:
@@ -285,12 +320,13 @@ def _buckets(cuts: Sequence[datetime], rows: Iterable[tuple[Any, ...]]) -> list[
 def _grouped(rows: Iterable[tuple[Any, ...]]) -> dict[Any, Figures]:
     """Figures by the first column of rows of `_sums`."""
     figures: dict[Any, Figures] = {}
-    for key, status, calls, *durations in rows:
+    for key, status, calls, *durations, result_bytes in rows:
         figures[key] = figures.get(key, Figures()) + Figures(
             calls=calls,
             succeeded=calls if status == Call.Status.SUCCEEDED else 0,
             errors=calls if status in ERRORS else 0,
             refused=calls if status == Call.Status.REFUSED else 0,
+            result_bytes=result_bytes,
             durations=tuple(durations) if status in _TIMED else _NONE,
         )
     return figures

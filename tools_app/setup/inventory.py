@@ -7,7 +7,7 @@ the files with those of a running hub.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -180,7 +180,7 @@ ELSEWHERE: Final = (
 
 def holdings() -> Iterator[HoldingInForce]:
     """All tables, then all files. Bounded: large tables are not counted, nor measured."""
-    figures = dict(_figures())
+    figures = _figures()
     for holding in TABLES:
         if holding.name in figures:
             rows, size = figures[holding.name]
@@ -224,25 +224,30 @@ def _settings_of(table: str) -> tuple[tuple[str, int], ...]:
     return tuple((name, conf.value(name)) for name in names)
 
 
-def _figures() -> Iterator[tuple[str, tuple[int | None, int | None]]]:
+def _figures() -> dict[str, tuple[int | None, int | None]]:
     """Rows and bytes of each table."""
-    if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute(_OF_POSTGRES)
-            for name, estimate, size in cursor.fetchall():
-                # -1: never analysed. Such a table is small.
-                yield name, (int(estimate) if estimate >= 0 else _counted(name), size)
-        return
-    sizes = _sizes_of_sqlite()
-    for name in connection.introspection.table_names():
-        yield name, (_counted(name), sizes.get(name))
-
-
-def _counted(table: str) -> int:
+    if connection.vendor != "postgresql":
+        sizes = _sizes_of_sqlite()
+        return {
+            name: (rows, sizes.get(name)) for name, rows in _counted(connection.introspection.table_names()).items()
+        }
     with connection.cursor() as cursor:
-        name = connection.ops.quote_name(table)
-        cursor.execute(f"SELECT count(*) FROM (SELECT 1 FROM {name} LIMIT {MOST_COUNTED + 1}) AS counted")  # noqa: S608
-        return int(cursor.fetchone()[0])
+        cursor.execute(_OF_POSTGRES)
+        found = cursor.fetchall()
+    # -1: never analysed. Such a table is small.
+    counted = _counted([name for name, estimate, _size in found if estimate < 0])
+    return {name: (counted.get(name, int(estimate)), size) for name, estimate, size in found}
+
+
+def _counted(tables: Sequence[str]) -> dict[str, int]:
+    """In one statement, however many there are."""
+    if not tables:
+        return {}
+    names = map(connection.ops.quote_name, tables)
+    numbers = [f"(SELECT count(*) FROM (SELECT 1 FROM {name} LIMIT {MOST_COUNTED + 1}) AS counted)" for name in names]  # noqa: S608
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {', '.join(numbers)}")
+        return dict(zip(tables, cursor.fetchone(), strict=True))
 
 
 def _sizes_of_sqlite() -> dict[str, int]:

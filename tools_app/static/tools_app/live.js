@@ -72,11 +72,19 @@
     update();
   };
 
-  const FOCUSABLE = "a[href], button, summary";
+  const FOCUSABLE = "a[href], button, summary, [tabindex]";
+  // The same thing as before, wherever it is now: rows that came above it have moved it.
+  const nameOf = (element) => `${element.tagName} ${element.id || element.getAttribute("href") || element.getAttribute("aria-label") || element.textContent.trim()}`;
   const replace = (region, fresh) => {
-    const place = [...region.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement);
+    const before = [...region.querySelectorAll(FOCUSABLE)];
+    const place = before.indexOf(document.activeElement);
+    const name = place < 0 ? "" : nameOf(before[place]);
+    const twin = before.slice(0, Math.max(0, place)).filter((one) => nameOf(one) === name).length;
     region.innerHTML = fresh.innerHTML;
-    if (place >= 0) region.querySelectorAll(FOCUSABLE)[place]?.focus({ preventScroll: true });
+    if (place < 0) return;
+    const after = [...region.querySelectorAll(FOCUSABLE)];
+    const same = after.filter((one) => nameOf(one) === name);
+    (same[twin] || same[0] || after[Math.min(place, after.length - 1)])?.focus({ preventScroll: true });
   };
 
   // What the hub answers; null if it cannot now, or not to this user any more.

@@ -55,6 +55,19 @@
     else opener?.focus();
   };
 
+  // A panel over the page keeps the focus: behind the panel it would not be visible.
+  const over = () => (panel() && getComputedStyle(panel()).position === "fixed" ? panel() : !wide.matches && menuIsOpen() ? document.getElementById("hub-menu") : null);
+  const keepFocus = (event) => {
+    const places = [...over().querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary")].filter(
+      (place) => place.checkVisibility(),
+    );
+    const [first, last] = event.shiftKey ? [places.at(-1), places[0]] : [places[0], places.at(-1)];
+    if (!over().contains(document.activeElement) || document.activeElement === last) {
+      event.preventDefault();
+      first?.focus();
+    }
+  };
+
   addEventListener("DOMContentLoaded", () => {
     paint();
     tellMenu();
@@ -81,8 +94,11 @@
       setMenu(!menuIsOpen());
       if (menuIsOpen() && !wide.matches) document.querySelector("#hub-menu a")?.focus();
     } else if (target.closest(".hub-menu-close") || (!wide.matches && menuIsOpen() && !target.closest("#hub-menu"))) {
-      if (target.closest(".hub-menu-close")) event.preventDefault();
       setMenu(false);
+      if (target.closest(".hub-menu-close")) {
+        event.preventDefault();
+        document.getElementById("hub-menu-button")?.focus();
+      }
     }
     const opener = target.closest("a[data-opens]");
     if (opener) {
@@ -109,6 +125,8 @@
         setMenu(false);
         document.getElementById("hub-menu-button")?.focus();
       }
+    } else if (event.key === "Tab" && over()) {
+      keepFocus(event);
     } else if (event.key === "/" && !event.target.closest("input, textarea, select, [contenteditable]")) {
       const search = document.getElementById("searchbar");
       if (search) {

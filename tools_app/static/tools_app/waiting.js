@@ -35,7 +35,11 @@
           const page = new DOMParser().parseFromString(await response.text(), "text/html");
           const found = page.getElementById("first-request");
           // Unchanged text is not read out again.
-          if (found && found.innerHTML !== shown().innerHTML) shown().replaceWith(document.adoptNode(found));
+          if (found && found.innerHTML !== shown().innerHTML) {
+            const hadFocus = shown().contains(document.activeElement);
+            shown().replaceWith(document.adoptNode(found));
+            if (hadFocus) found.querySelector("a, button")?.focus({ preventScroll: true });
+          }
           if (found && "arrived" in found.dataset) stop("");
         }
       } catch {
