@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Final
 
+from django.core.exceptions import EmptyResultSet
 from django.db import OperationalError, connection, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
@@ -126,7 +127,10 @@ def _by_index(
 
 
 def rows(calls: QuerySet[Call]) -> Found:
-    sql, values = calls.values_list("id", "started_at").query.sql_with_params()
+    try:
+        sql, values = calls.values_list("id", "started_at").query.sql_with_params()
+    except EmptyResultSet:
+        return []
     with connection.cursor() as cursor:
         cursor.execute(sql, values)
         return [(str(pk), started_at) for pk, started_at in cursor.fetchall()]

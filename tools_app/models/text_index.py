@@ -66,6 +66,7 @@ def create(connection: BaseDatabaseWrapper) -> None:
                     cursor.execute(_GIN.format(schema=connection.ops.quote_name(schema(connection))))
                 else:
                     cursor.execute(_FTS5)
+                    cursor.execute(f"INSERT INTO {INDEX} ({INDEX}) VALUES ('rebuild')")  # noqa: S608
         except DatabaseError as error:
             reason = str(error).strip().partition("\n")[0]
             log.warning("calls are searched by argument for the last 24 hours only: no trigram index (%s)", reason)
@@ -90,6 +91,8 @@ def drop(connection: BaseDatabaseWrapper) -> None:
     """Before its table is dropped. The extension stays: others may use it."""
     drop_triggers(connection)
     with connection.cursor() as cursor:
+        for name in _FED if connection.vendor == "sqlite" else ():
+            cursor.execute(f"DROP TRIGGER IF EXISTS {name}")
         cursor.execute(f"DROP {'INDEX' if connection.vendor == 'postgresql' else 'TABLE'} IF EXISTS {INDEX}")
 
 
