@@ -33,8 +33,9 @@ def ended(text: str, minutes: float = 0, **changes: Any) -> Call:
     return made
 
 
-def found(term: str, **filters: Any) -> list[str]:
-    searched = argument_search.find(term, Call.objects.filter(**filters), 100, None, None)
+def found(term: str, tool: str = "") -> list[str]:
+    calls = Call.objects.filter(tool_name=tool) if tool else Call.objects.all()
+    searched = argument_search.find(term, calls, 100, None, None)
     return [pk for pk, _ in searched.found]
 
 
@@ -62,7 +63,7 @@ def test_texts_are_found_by_any_part_newest_first_and_with_filters() -> None:
     read()
     assert found("Grüße") == [newer.pk, older.pk]
     assert found("grüße") == [newer.pk, older.pk]
-    assert found("Grüße", tool_name="echo") == [older.pk]
+    assert found("Grüße", "echo") == [older.pk]
     assert found("京都の天") == [older.pk]
     assert found("C:\\temp") == found('"Grüße" 50') == found("50%_off") == [newer.pk], "as JSON writes it, too"
     assert found("50x_off") == found("query temp") == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, cast
 
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import flatten_fieldsets
@@ -119,7 +119,7 @@ class JournalAdmin(GovernedAdmin[Record]):
             return elsewhere
         back = HttpResponseRedirect(f"{whole_list}?{query.urlencode()}")
         try:
-            whole: RecordList = self.get_changelist_instance(request)
+            whole = cast("RecordList", self.get_changelist_instance(request))
         except IncorrectLookupParameters:
             # The list reports the error.
             return back

@@ -113,7 +113,7 @@ def _free_name(name: str, others: QuerySet[SavedView]) -> str:
 
 
 def _difference(before: SavedView | None, after: SavedView) -> dict[str, Any]:
-    """For the audit trail. What is searched for in a private view is nobody else's business."""
+    """For the audit trail. What a private view searches for is not in it."""
     values = {"name": after.name, "shared": after.is_shared, "query": after.query if after.is_shared else None}
     old = {"name": None, "shared": None, "query": None}
     if before is not None:

@@ -167,7 +167,7 @@ def _candidates(variants: list[str], begin: int, before: int) -> list[tuple[int,
         values = [*(f"%{connection.ops.prep_for_like_query(variant)}%" for variant in variants), *bounds]
     with connection.cursor() as cursor:
         cursor.execute(sql, values)
-        return cursor.fetchall()
+        return [(int(pk), str(call_id)) for pk, call_id in cursor.fetchall()]
 
 
 def _trigrams(term: str) -> str:

@@ -26,7 +26,7 @@ AT_ONCE: Final = 200
 MOST_BYTES: Final = 128 * 1024
 # Calls that the watermark passes in one step.
 WINDOW: Final = 500
-# The watermark: whoever wrote them, calls that began before it have been read.
+# The watermark: all calls that began before it have been read, also those of other programs.
 CHORE: Final = "texts"
 # Calls that began before have been committed, and those of the queue have been read.
 BEHIND: Final = LONGEST + timedelta(minutes=5)
@@ -117,7 +117,7 @@ def compact(pace: Pace) -> None:
 
         def merge(pages: int) -> int:
             cursor.execute("SELECT total_changes()")
-            (before,) = cursor.fetchone()
+            before = int(cursor.fetchone()[0])
             command = f"INSERT INTO {text_index.INDEX} ({text_index.INDEX}, rank) VALUES ('merge', %s)"  # noqa: S608
             cursor.execute(command, [pages])
             cursor.execute("SELECT total_changes()")
@@ -141,7 +141,8 @@ def _missing() -> QuerySet[Call]:
 
 def _index(calls: QuerySet[Call]) -> None:
     """Index the first of these calls, up to a number and size."""
-    ids, size = [], 0
+    ids: list[str] = []
+    size = 0
     for call_id, argument_bytes in calls.order_by("started_at").values_list("pk", "argument_bytes")[:AT_ONCE]:
         size += argument_bytes
         if ids and size > MOST_BYTES:

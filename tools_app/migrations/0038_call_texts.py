@@ -3,9 +3,10 @@
 import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
+from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 
 
-def drop_index(apps, schema_editor):
+def drop_index(apps: object, schema_editor: BaseDatabaseSchemaEditor) -> None:
     """It is created after each `migrate`, where the database can have it."""
     from tools_app.models import text_index
 

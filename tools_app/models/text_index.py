@@ -45,7 +45,7 @@ _FTS5: Final = (
     f"CREATE VIRTUAL TABLE {INDEX} USING fts5(text, content='{TEXTS}', content_rowid='id', tokenize='trigram', "
     "detail=none, columnsize=0)"
 )
-# Few entries wait to be sorted in: whoever adds one too many does that for all of them.
+# Few entries wait to be sorted in: the process that adds one too many does that for all of them.
 _GIN: Final = (
     f"CREATE INDEX {INDEX} ON {TEXTS} USING gin (text {{schema}}.gin_trgm_ops) WITH (gin_pending_list_limit=256)"
 )
