@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from datetime import timedelta
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -26,6 +27,12 @@ ROUNDS = 7
 ERROR = (
     "CASE WHEN fate >= .06 THEN '' WHEN n % 20011 = 0 THEN 'The search engine asked for a captcha' "
     "ELSE 'The tracker answered 500 for item ' || n END"
+)
+# Words that half of the calls have, some dozens, or one; and the id of an item.
+ARGUMENTS = (
+    "'{{\"query\":\"orders of customer ' || (n % 977) || ' in ' || CASE n % 4 WHEN 0 THEN 'Berlin' WHEN 1 THEN 'Osaka' "
+    "WHEN 2 THEN '東京都' ELSE 'Paris' END || '\",\"limit\":' || (n % 50) || ',\"item\":' || n || "
+    'CASE WHEN n % 20011 = 0 THEN \',"note":"a needle in a haystack"}}\' ELSE \',"order":"newest first"}}\' END'
 )
 ADDRESSES = {
     "no search": "",
@@ -43,6 +50,16 @@ ADDRESSES = {
     "a call id": "q=000000000000000000000000000f0000",
     "by duration": "o=-5",
     "a tool, by duration": "q=tool_7&o=-5",
+    "an argument of every call": "q=orders of customer&in=arguments",
+    "an argument of some calls": "q=customer 97 in&in=arguments",
+    "a rare argument": "q=needle in a hay&in=arguments",
+    "an argument of one call": 'q="item":123457,&in=arguments',
+    "an argument that does not exist": "q=nothing like this&in=arguments",
+    "… but all of its parts do": "q=customer in newest first&in=arguments",
+    "an argument in Japanese": "q=東京都&in=arguments",
+    "a frequent argument of failed calls": "q=newest first&in=arguments&status=failed",
+    "a frequent argument of the last 24 hours": "q=newest first&in=arguments&since=24h",
+    "two characters": "q=te&in=arguments",
 }
 
 
@@ -92,8 +109,35 @@ def run(calls: int) -> None:
     if not Call.objects.exists():
         sync.sync()
         overview.COLUMNS["error"] = ERROR
+        overview.COLUMNS["arguments"] = ARGUMENTS
         overview.fill(calls)
+        index()
     measure()
+
+
+def index() -> None:
+    """As the journal does it, without the pauses between two steps."""
+    from django.db import connection
+    from django.utils import timezone
+
+    from tools_app.journal import texts
+    from tools_app.models import CallText, Chore
+
+    Chore.objects.create(name=texts.CHORE, done_at=timezone.now() - timedelta(days=400))
+    started, working, steps = time.perf_counter(), time.process_time(), []
+    while True:
+        began = time.perf_counter()
+        is_more = texts.read_older(timezone.now())
+        steps.append((time.perf_counter() - began) * 1000)
+        if not is_more:
+            break
+    number = CallText.objects.count()
+    elapsed, working = time.perf_counter() - started, time.process_time() - working
+    slow = sorted(steps)[len(steps) * 99 // 100]
+    each = f"{elapsed / number * 1e6:.0f} µs each, {working / number * 1e6:.0f} of this process's processor"
+    print(f"  {number:,} texts indexed: {each}; a step: median {statistics.median(steps):.0f} ms, 99 % {slow:.0f} ms")
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
 
 
 def main() -> None:

@@ -71,15 +71,17 @@ def _note_use() -> Callable[[int], None]:
 
 
 def _before_migrate(using: str, **_: Any) -> None:
-    from tools_app.models import triggers
+    from tools_app.models import text_index, triggers
 
     triggers.drop_triggers(connections[using])
+    text_index.drop_triggers(connections[using])
 
 
 def _after_migrate(using: str, **options: Any) -> None:
     from tools_app.governance import roles
-    from tools_app.models import triggers
+    from tools_app.models import text_index, triggers
 
     triggers.create_triggers(connections[using])
+    text_index.create(connections[using])
     # At a flush, all apps there are; else those that are migrated so far.
     roles.grant(using, options.get("apps", apps))

@@ -298,8 +298,8 @@ def test_no_list_counts_further_than_its_bound(viewer: Client, monkeypatch: pyte
     counts = [query["sql"] for query in captured if "COUNT(" in query["sql"]]
     assert len(counts) == 1
     assert "LIMIT 121" in counts[0]
-    # A search reads the names of tools, callers and codes, how far it can read error texts, and the ids of its matches.
-    assert len(captured) <= (11 if "call/?q" in address else 9)
+    # A search reads the names of tools, callers and codes, how far it can read error texts, and its matches.
+    assert len(captured) <= (12 if "call/?q" in address else 9)
     assert "Page 1 of 3 · the newest 120" in shown.text
     last = page(viewer, f"{address}{'&' if '?' in address else '?'}p=3")
     assert len(rows(last)) == 20

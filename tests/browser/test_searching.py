@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 
+import httpx
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import SitDown
 from tests.browser.desk import PHONE
+from tests.support.tools import eventually
 
 SEARCH = "/admin/find/"
 
@@ -100,3 +102,43 @@ def test_calls_are_found_by_a_part_of_their_error_and_sorted_by_duration(sit_dow
     page.keyboard.press("Enter")
     expect(page.locator("#result_list tbody tr").first).to_be_visible()
     one.fits()
+
+
+def test_a_call_is_found_by_an_argument_and_the_search_saved_for_everyone(
+    sit_down: SitDown, rest: httpx.Client
+) -> None:
+    rest.post("/tools/echo/call", json={"message": "order 4711-ambrosia"})
+    one = sit_down("admin")
+    page = one.open("/admin/tools_app/call/?since=24h")
+    page.locator("#searchbar").fill("4711-ambro")
+    page.locator("#searchbar").press("Enter")
+    expect(page.get_by_text("Not searched: arguments and answers.")).to_be_visible()
+    page.get_by_role("link", name="Search arguments, too").click()
+    rows = page.locator("tr.data-row")
+
+    def found() -> int:
+        page.reload()
+        return rows.count()
+
+    assert eventually(lambda: found() == 1), "within seconds after the call"
+    expect(page.get_by_text("Arguments of calls that ended until")).to_be_visible()
+    one.accessible()
+    page.get_by_role("textbox", name="Name of the view").fill("Ambrosia orders")
+    page.get_by_label("for everyone").check()
+    page.get_by_role("button", name="Save view").click()
+    expect(page.get_by_text("View “Ambrosia orders” saved.")).to_be_visible()
+    page.get_by_role("link", name="Saved views").click()
+    one.accessible()
+    address = page.locator("code[id^=view-]").inner_text()
+    viewer = sit_down("viewer", viewport=PHONE, color_scheme="dark")
+    seen = viewer.open(address)
+    expect(seen).to_have_url(re.compile("in=arguments"))
+    expect(seen.get_by_text("Not searched: arguments and answers.")).to_be_visible()
+    expect(seen.get_by_text("Search arguments")).to_have_count(0)
+    viewer.fits()
+    viewer.accessible()
+    viewer.open("/admin/tools_app/call/views/")
+    viewer.fits()
+    viewer.accessible()
+    page.get_by_role("button", name="Delete Ambrosia orders").click()
+    expect(page.get_by_text("View “Ambrosia orders” deleted.")).to_be_visible()

@@ -150,6 +150,8 @@ PAYLOADS_READ: Final = Action(
     by_setting=("TOOLHUB_OPERATORS_SEE_PAYLOADS", "change_approval"),
 )
 PAYLOADS_EXPORT: Final = replace(PAYLOADS_READ, by_setting=None)
+# In arguments: what is found tells what is in them.
+PAYLOADS_SEARCH: Final = replace(PAYLOADS_READ, event="payload.search")
 # Of what the lists of the admin show; each asks for the permission to read it.
 LIST_EXPORT: Final = Action(event="list.export", changes=False)
 # Shown on the pages of others.
@@ -175,6 +177,11 @@ ALERT_ACKNOWLEDGE: Final = Action(OPERATOR, "change_alert", MANAGE, all_tools=Tr
 ALERT_RULE_CREATE, ALERT_RULE_CHANGE, ALERT_RULE_DELETE = _of_administrators("alertrule")
 ALERT_RULE_TEST: Final = replace(ALERT_RULE_CHANGE, event="alertrule.test", changes=False)
 ALERT_RESEND: Final = replace(ALERT_RULE_CHANGE, event="alertrule.resend", changes=False)
+
+# Of the list of calls: one's own, and those that everyone sees.
+VIEW_SAVE, VIEW_CHANGE, VIEW_DELETE = Action(VIEWER, "view_call").events("view.save", "view.change", "view.delete")
+VIEW_SHARE: Final = Action(OPERATOR, "add_savedview")
+VIEW_DELETE_ANY: Final = Action(ADMIN, "delete_savedview", event="view.delete")
 
 SOURCE_CHANGE: Final = Action(OPERATOR, "change_source", MANAGE, all_tools=True)
 SOURCE_ENABLE, SOURCE_DISABLE, SOURCE_POLICY, SOURCE_TRUST, SOURCE_DESCRIBE = SOURCE_CHANGE.events(

@@ -24,13 +24,16 @@ from tools_app.admin.filters import (
     ConnectionFilter,
     StatusFilter,
     ToolFilter,
+    WhereFilter,
     since,
 )
-from tools_app.admin.journal import JournalAdmin, may_read_payload
+from tools_app.admin.journal import may_read_payload, may_search_arguments
 from tools_app.admin.lists import BoundedPaginator, Column, RecordList
-from tools_app.admin.narrowing import CallerFilter, SlowFilter, between
+from tools_app.admin.narrowing import CallerFilter, SlowFilter, between, time_range
+from tools_app.admin.saved_views import SavedViews
 from tools_app.base import secrets
-from tools_app.journal import call_search
+from tools_app.journal import argument_search, call_search
+from tools_app.journal.argument_search import ArgumentSearch
 from tools_app.models import ApiKey, Approval, Call, ErrorLog, Process
 
 FromFilter, UntilFilter = between("started_at")
@@ -63,14 +66,25 @@ class CallList(RecordList):
     """Calls that a text was searched in, or sorted by their duration: both only among the newest."""
 
     search: call_search.CallSearch | None = None
+    # To this list with arguments: for who may search these, and does not yet.
+    arguments_link: str = ""
+
+    @property
+    def tells(self) -> bool:
+        """Whether there is something to say about a search that has found calls."""
+        return self.search is not None and bool(self.search.is_partial or self.search.arguments or self.arguments_link)
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Call]:
         rows: QuerySet[Call] = super().get_queryset(request, exclude_parameters)
         exports_rows = request.path == links.address("call", "export")
-        if term := self.query.strip():
-            self.search = call_search.find(term, rows, (exports.MOST_ROWS if exports_rows else MOST_FOUND) + 1)
-            matching = self.search.matching if exports_rows else self.search.ids()
-            rows = self.root_queryset.filter(pk__in=matching).order_by(*rows.query.order_by)
+        term = self.query.strip()
+        if term:
+            most = (exports.MOST_ROWS if exports_rows else MOST_FOUND) + 1
+            self.search = call_search.find(term, rows, most, self._in_arguments(request, term, rows, most))
+            if exports_rows:
+                self.exported = self.search.ids
+                return rows
+            rows = self.root_queryset.filter(pk__in=self.search.ids).order_by(*rows.query.order_by)
         is_by_duration = any(not isinstance(column, str) for column in rows.query.order_by)
         if is_by_duration and not (term or exports_rows):
             # No index has this order; an export has its own.
@@ -79,10 +93,21 @@ class CallList(RecordList):
                 rows = rows.filter(started_at__gte=oldest)
         return rows
 
+    def _in_arguments(self, request: HttpRequest, term: str, rows: QuerySet[Call], most: int) -> ArgumentSearch | None:
+        """What is in arguments, if the user asks for that and may: for others, nothing of it may run."""
+        if request.GET.get(WhereFilter.parameter_name) != WhereFilter.ARGUMENTS:
+            if actions.PAYLOADS_SEARCH.permits(request.user):
+                self.arguments_link = self.get_query_string({WhereFilter.parameter_name: WhereFilter.ARGUMENTS}, ["p"])
+            return None
+        if not may_search_arguments(request, term):
+            return None
+        return argument_search.find(term, rows.order_by(), most, *time_range(request.GET))
+
 
 @admin.register(Call)
-class CallAdmin(JournalAdmin[Call]):
+class CallAdmin(SavedViews):
     change_form_template = "admin/tools_app/call/change_form.html"
+    change_list_template = "admin/tools_app/call/change_list.html"
     list_display = ("started", "tool", "shown_status", "listed_caller", "door", "took", "shown_error")
     nothing_yet = (
         gettext_lazy("No calls yet"),
@@ -93,7 +118,7 @@ class CallAdmin(JournalAdmin[Call]):
     list_display_links = None
     list_filter = (
         StatusFilter, CodeFilter, "door", since("started_at"), FromFilter, UntilFilter, SlowFilter, CallerFilter,
-        ToolFilter, CallSourceFilter, ConnectionFilter,
+        ToolFilter, CallSourceFilter, ConnectionFilter, WhereFilter,
     )  # fmt: skip
     search_fields = ("tool_name", "caller_name", "code", "error")
     search_help_text = gettext_lazy("Tool, caller, code, error text or id")

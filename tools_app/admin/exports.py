@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -42,6 +42,8 @@ class Export:
     rows: QuerySet[Any]
     columns: Columns
     moment: str | None
+    # Of a search, which is not repeated for each batch: the keys of its rows, in this order.
+    keys: Sequence[str] | None = None
 
     def response(self, form: str) -> StreamingHttpResponse:
         """The file. Rows created meanwhile are not included, and no row is included twice."""
@@ -64,6 +66,10 @@ class Export:
 
     async def _batches(self) -> AsyncIterator[tuple[list[Any], bool]]:
         """Batches of rows, each with True if no rows are left out after it."""
+        if self.keys is not None:
+            async for found in self._of_keys(self.keys):
+                yield found
+            return
         ordered_rows = self.rows.order_by(*([f"-{self.moment}"] if self.moment else []), "-pk")
         rows, number = ordered_rows, 0
         while number < MOST_ROWS:
@@ -77,6 +83,13 @@ class Export:
                 return
             last = batch[-1]
             rows = paging.after(ordered_rows, last.pk, self.moment, getattr(last, self.moment) if self.moment else None)
+
+    async def _of_keys(self, keys: Sequence[str]) -> AsyncIterator[tuple[list[Any], bool]]:
+        for start in range(0, min(len(keys), MOST_ROWS), AT_ONCE):
+            part = keys[start : min(start + AT_ONCE, MOST_ROWS)]
+            found = await database.run(self.rows.order_by().in_bulk, part)
+            # What has been deleted meanwhile is not there any more.
+            yield [found[key] for key in part if key in found], start + AT_ONCE < MOST_ROWS or len(keys) <= MOST_ROWS
 
 
 def attachment(parts: AsyncIterator[bytes], name: str, content_type: str) -> StreamingHttpResponse:

@@ -15,7 +15,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 
-from tools_app.access.actions import ACTIONS
+from tools_app.access.actions import ACTIONS, PAYLOADS_SEARCH
 from tools_app.admin.key_words import IDLE, SOON, attention_filter
 from tools_app.admin.states import SOURCE_WORDS, WORDS, Effect, State, with_effect, within
 from tools_app.catalog import catalog, source_states
@@ -210,6 +210,21 @@ def since(column: str, name: StrOrPromise = "") -> type[SpanFilter]:
             return rows.filter((f"{column}__gte", insights.period(value, timezone.now()).since))
 
     return SinceFilter
+
+
+class WhereFilter(ChoiceFilter):
+    """Where a search looks. Who may not read arguments can have a link with it, which changes nothing for them."""
+
+    title = _lazy("search also in")
+    parameter_name = "in"
+    ARGUMENTS = "arguments"
+    words: ClassVar = {ARGUMENTS: _lazy("Arguments")}
+
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, str]]:
+        return super().lookups(request, model_admin) if PAYLOADS_SEARCH.permits(request.user) else []
+
+    def restricted(self, rows: Rows, value: str) -> Rows:
+        return rows
 
 
 class CodeFilter(SimpleListFilter):

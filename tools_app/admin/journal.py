@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, cast
 
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import flatten_fieldsets
@@ -25,7 +25,7 @@ from tools_app.admin import exports, links, narrowing
 from tools_app.admin.exports import Columns, Export
 from tools_app.admin.filters import choice
 from tools_app.admin.governed import FailuresAsMessages, GovernedAdmin, actor
-from tools_app.admin.lists import BoundedPaginator, unanswerable
+from tools_app.admin.lists import BoundedPaginator, RecordList, unanswerable
 from tools_app.models import ToolRecord
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class JournalAdmin(GovernedAdmin[Record]):
             return elsewhere
         back = HttpResponseRedirect(f"{whole_list}?{query.urlencode()}")
         try:
-            rows: QuerySet[Any] = self.get_changelist_instance(request).get_queryset(request)
+            whole = cast("RecordList", self.get_changelist_instance(request))
         except IncorrectLookupParameters:
             # The list reports the error.
             return back
@@ -128,7 +128,8 @@ class JournalAdmin(GovernedAdmin[Record]):
             name = str(self.opts.verbose_name_plural).replace(" ", "-")
         with FailuresAsMessages(request):
             governance.note_export(name, payloads=payloads, filters=query.urlencode(), actor=actor(request))
-            return Export(name, rows.defer(None) if payloads else rows, columns, self.export_order).response(form)
+            rows: QuerySet[Any] = whole.queryset.defer(None) if payloads else whole.queryset
+            return Export(name, rows, columns, self.export_order, whole.exported).response(form)
         return back
 
 
@@ -138,6 +139,17 @@ def may_read_payload(request: HttpRequest, call_id: str) -> bool:
         return False
     try:
         governance.note_payload_read(call_id, actor=actor(request))
+    except DatabaseError:
+        return False
+    return True
+
+
+def may_search_arguments(request: HttpRequest, text: str) -> bool:
+    """True if the user may find calls by what is in their arguments, and the search is audited."""
+    if not actions.PAYLOADS_SEARCH.permits(request.user):
+        return False
+    try:
+        governance.note_payload_search(text, actor=actor(request))
     except DatabaseError:
         return False
     return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
@@ -44,6 +44,9 @@ class RecordList(theme.ChangeList):
     """A list that shows its active filters; the theme hides the filter form."""
 
     model_admin: ListAdmin[Any]
+
+    exported: Sequence[str] | None = None
+    """The keys of the rows that an export of this list has. None: all of its query."""
 
     def get_filters(self, request: HttpRequest) -> Any:
         """The filters that the page declares, and no others.

@@ -14,7 +14,8 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from tools_app.admin.filters import Field, LinkFilter, SpanFilter, choice
+from tools_app.admin.filters import SPANS, Field, LinkFilter, SpanFilter, choice
+from tools_app.journal import insights
 from tools_app.models import ApiKey
 from tools_app.models.calls import SLOW_MS
 
@@ -115,6 +116,14 @@ def fields(filters: Iterable[object], query: Mapping[str, str]) -> Iterator[Fiel
     for one in filters:
         if isinstance(one, type) and (issubclass(one, TypedFilter) or issubclass(one, SpanFilter)):
             yield one.field(query.get(one.parameter_name, ""))
+
+
+def time_range(query: Mapping[str, str]) -> tuple[datetime | None, datetime | None]:
+    """What the filters of time in a URL leave: from when on, and until when."""
+    begins = [moment(query.get("from"))]
+    if (span := query.get("since", "")) in SPANS:
+        begins.append(insights.period(span, timezone.now()).since)
+    return max((begin for begin in begins if begin is not None), default=None), moment(query.get("until"))
 
 
 def moment(text: str | None) -> datetime | None:

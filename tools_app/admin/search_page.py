@@ -22,6 +22,7 @@ from django.views.decorators.http import require_safe
 from tools_app.access import actions
 from tools_app.access.actions import Action
 from tools_app.admin import links
+from tools_app.admin.filters import WhereFilter
 from tools_app.base import secrets
 from tools_app.journal.call_search import IDENTIFIER
 from tools_app.models import ApiKey, Call, Connection, ErrorLog, Source, ToolRecord, Toolset
@@ -127,7 +128,7 @@ def view(site: AdminSite) -> Callable[[HttpRequest], HttpResponse]:
         groups = list(_found(request, text, context)) if text else []
         summary = _summary(request, groups) if text else ""
         if text and actions.CALLS_READ.permits(request.user):
-            groups.append(_further(text))
+            groups.append(_further(request, text))
         if request.GET.get("format") == "json":
             return JsonResponse({"groups": [asdict(group) for group in groups], "summary": summary})
         context |= {"title": _("Search"), "text": text, "groups": groups, "summary": summary}
@@ -148,10 +149,15 @@ def _found(request: HttpRequest, text: str, context: dict[str, Any]) -> Iterator
     yield from (group for group in groups if group.results)
 
 
-def _further(text: str) -> Group:
+def _further(request: HttpRequest, text: str) -> Group:
     """A search of all calls takes longer than people wait between two letters."""
     words = _("Calls with “%(text)s” in tool, caller, code or error text") % {"text": text}
-    return Group(_("Search further"), [Result(words, "", links.address("call", "changelist", q=text))])
+    results = [Result(words, "", links.address("call", "changelist", q=text))]
+    if actions.PAYLOADS_SEARCH.permits(request.user):
+        words = _("Calls with “%(text)s” in arguments, too") % {"text": text}
+        address = links.address("call", "changelist", q=text, **{WhereFilter.parameter_name: WhereFilter.ARGUMENTS})
+        results.append(Result(words, _("recorded in the audit trail"), address))
+    return Group(_("Search further"), results)
 
 
 def _pages(text: str, context: dict[str, Any]) -> Group:

@@ -53,7 +53,7 @@ from tools_app.governance.outside import (
     reconnect_source,
     remove_source,
 )
-from tools_app.governance.payloads import note_arguments_read, note_export, note_payload_read
+from tools_app.governance.payloads import note_arguments_read, note_export, note_payload_read, note_payload_search
 from tools_app.governance.people import (
     REVOKE_KEYS,
     STOP_KEYS,
@@ -73,6 +73,7 @@ from tools_app.governance.people import (
     unlock_user,
 )
 from tools_app.governance.restoring import Present, Settled, note_backup, present_state, settle_restored
+from tools_app.governance.saved_views import change_view, delete_view, save_view, visible_views
 from tools_app.governance.sessions import end_idle_session, end_sessions, follow_session, open_sessions
 from tools_app.governance.sign_ins import (
     Browser,
@@ -167,6 +168,7 @@ __all__ = [
     "change_tool",
     "change_toolset",
     "change_user",
+    "change_view",
     "check_connection",
     "client_document",
     "command_warnings",
@@ -183,6 +185,7 @@ __all__ = [
     "delete_tool",
     "delete_toolset",
     "delete_user",
+    "delete_view",
     "describe_source",
     "document_of",
     "end_all_sessions",
@@ -206,6 +209,7 @@ __all__ = [
     "note_health",
     "note_lock",
     "note_payload_read",
+    "note_payload_search",
     "note_sign_in",
     "note_sign_out",
     "of_caller",
@@ -237,6 +241,7 @@ __all__ = [
     "roles_of",
     "rotate_key",
     "rotate_secrets",
+    "save_view",
     "select_operations",
     "selection_of",
     "set_ask",
@@ -253,5 +258,6 @@ __all__ = [
     "trusted",
     "unlock_user",
     "user_of_emergency",
+    "visible_views",
     "waiting_versions",
 ]

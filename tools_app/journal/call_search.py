@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from django.db import connection
 from django.db.models import Q, QuerySet
-from django.db.models.expressions import RawSQL
 
+from tools_app.journal.argument_search import ArgumentSearch, Found
 from tools_app.models import Call, ErrorLog
 
 # Distinct names of each kind that are read from the journal, and those among them that may match.
@@ -43,23 +43,19 @@ _ANY: Final = "\x00any"
 
 @dataclass(frozen=True, slots=True)
 class CallSearch:
-    """The ids of the calls that match, as a query, and what was not looked at."""
+    """The ids of the calls that match, newest first, and what was not looked at."""
 
-    matching: RawSQL
+    ids: list[str]
     # Error texts of calls until then were not read. None: all were.
     errors_after: datetime | None = None
     # More tools, callers or codes exist, or match, than one search reads.
     names_left_out: bool = False
+    # None: arguments were not searched.
+    arguments: ArgumentSearch | None = None
 
     @property
     def is_partial(self) -> bool:
         return self.errors_after is not None or self.names_left_out
-
-    def ids(self) -> list[str]:
-        """Read once, for pages that count the calls and show them."""
-        with connection.cursor() as cursor:
-            cursor.execute(self.matching.sql, self.matching.params)
-            return [pk for (pk,) in cursor.fetchall()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +65,17 @@ class _Names:
     left_out: bool
 
 
-def find(term: str, calls: QuerySet[Call], most: int) -> CallSearch:
-    """The newest `most` of these calls whose tool, caller, code, error text or id contains the text."""
+def find(term: str, calls: QuerySet[Call], most: int, arguments: ArgumentSearch | None = None) -> CallSearch:
+    """The newest `most` of these calls whose tool, caller, code, error text or id contains the text.
+
+    `arguments`: what was found in arguments, for users who may read these.
+    """
     calls = calls.order_by()
+    others = arguments.found if arguments else []
     if len(term) == _WHOLE and IDENTIFIER.fullmatch(term):
         of_error = ErrorLog.objects.filter(pk=term).values_list("call_id", flat=True)
-        return CallSearch(_newest([_sql(calls.filter(pk__in=[term, *of_error]))], most))
+        parts = [_sql(calls.filter(pk__in=[term, *of_error]))]
+        return CallSearch(_merged(_newest(parts, most), others, most), arguments=arguments)
     names = _names(term)
     with_error = calls.exclude(error="")
     errors_after = _last_read(with_error)
@@ -86,10 +87,22 @@ def find(term: str, calls: QuerySet[Call], most: int) -> CallSearch:
     if IDENTIFIER.fullmatch(term):
         # Up to the first character after all that ids consist of.
         parts.append(_sql(calls.filter(pk__gte=term, pk__lt=f"{term}g")))
-    return CallSearch(_newest(parts, most), errors_after, any(one.left_out for one in names))
+    # A call can match by tool, caller, code, error and id.
+    found = _newest(parts, most)
+    if len(found) == most and len(dict(found)) < most:
+        found = _newest(parts, most * (len(_COLUMNS) + 2))
+    ids = _merged(found, others, most)
+    return CallSearch(ids, errors_after, any(one.left_out for one in names), arguments)
 
 
-def _newest(parts: Sequence[tuple[str, Sequence[Any]]], most: int) -> RawSQL:
+def _merged(found: Found, others: Found, most: int) -> list[str]:
+    """Each call once, newest first."""
+    return [pk for pk, _ in sorted(dict(found + others).items(), key=lambda pair: (pair[1], pair[0]), reverse=True)][
+        :most
+    ]
+
+
+def _newest(parts: Sequence[tuple[str, Sequence[Any]]], most: int) -> Found:
     """Each part is in the order of an index: databases merge them, and stop when they have enough."""
     order = "ORDER BY started_at DESC LIMIT %s"
     if connection.vendor == "sqlite":
@@ -99,7 +112,9 @@ def _newest(parts: Sequence[tuple[str, Sequence[Any]]], most: int) -> RawSQL:
         merged = " UNION ALL ".join(f"({sql} {order})" for sql, _ in parts)
         newest, limits = f"SELECT * FROM ({merged}) AS parts {order}", [most]  # noqa: S608 – made by Django
     values = [value for _, values in parts for value in (*values, *limits)]
-    return RawSQL(f"SELECT newest.id FROM ({newest}) AS newest", (*values, most))  # noqa: S608, S611
+    with connection.cursor() as cursor:
+        cursor.execute(newest, (*values, most))
+        return [(str(pk), started_at) for pk, started_at in cursor.fetchall()]
 
 
 def _names(term: str) -> list[_Names]:

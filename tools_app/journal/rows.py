@@ -28,6 +28,7 @@ from tools_app.models import (
     ErrorLog,
     IdempotencyKey,
     PendingCount,
+    PendingText,
 )
 from tools_app.models.alerts import Event, new_alert
 from tools_app.models.figures import DAY, EVERY, HOUR, SUMS, beginning, numbers_by_duration
@@ -133,7 +134,10 @@ def given_up(calls: Iterable[Call]) -> list[Call]:
 
 
 def fold() -> int:
-    """Add pending counts to the figures, each exactly once: one transaction adds and deletes. Returns their number."""
+    """Add pending counts to the figures, each exactly once: one transaction adds and deletes. Returns their number.
+
+    The same transaction queues their calls for the index of arguments (`texts`).
+    """
     if not PendingCount.objects.exists():
         return 0
     with transaction.atomic():
@@ -155,6 +159,8 @@ def fold() -> int:
         _many(_ADD_TO_HOUR, [[*key, *numbers] for key, numbers in added if numbers[0] >= 0])
         # Fewer calls than before: the row exists, and a new one must not have negative numbers.
         _many(_TAKE_FROM_HOUR, [[*numbers, *key[:5], -numbers[0]] for key, numbers in added if numbers[0] < 0])
+        ended = pending.exclude(call_id="").values_list("call_id", flat=True)
+        PendingText.objects.bulk_create(PendingText(call_id=call_id) for call_id in ended)
         pending.delete()
     return len(keys)
 
@@ -258,7 +264,8 @@ def _count(call: Call, number: int) -> list[Any]:
     tool = "" if is_unknown or call.tool_name == EVERY else call.tool_name
     hour = beginning(call.finished_at or call.started_at, HOUR)
     counted = (hour, tool, call.caller_id, call.caller_name, call.status, call.code, number)
-    return _adapted((*counted, call.answered_by == Call.Origin.CACHE, call.duration_ms or 0, call.result_bytes))
+    numbers = (call.answered_by == Call.Origin.CACHE, call.duration_ms or 0, call.result_bytes)
+    return _adapted((*counted, *numbers, call.id if call.arguments else ""))
 
 
 def _on_conflict(keys: str, changes: dict[str, str]) -> str:

@@ -18,9 +18,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from django.db import DatabaseError, InterfaceError, OperationalError, connection, connections, transaction
+from django.utils import timezone
 
 from tools_app.base import loops
-from tools_app.journal import rows
+from tools_app.journal import rows, texts
 from tools_app.journal.attendance import ARRIVALS_SECONDS, Attendance
 from tools_app.journal.lease import Lease, forget_the_dead, interrupt_orphans
 from tools_app.journal.refusals import Refusals
@@ -46,6 +47,9 @@ REFUSALS_SECONDS: Final = 1.0
 FOLD_SECONDS: Final = 2.0
 # While there is more to add: calls come first.
 FOLD_AGAIN_SECONDS: Final = 0.02
+# The index of arguments; and the share of the time that it may take while there is more to read.
+TEXTS_SECONDS: Final = 1.0
+TEXTS_SHARE: Final = 0.5
 # Delay before the first check: an agent waits for the process to start.
 QUIET_START: Final = 1.0
 
@@ -82,6 +86,7 @@ class Writer:
         self._unwritten: deque[JournalEntry] = deque(maxlen=MOST_UNWRITTEN)
         self._next_orphans = self._next_refusals = self._next_agents = self._next_probe = now + QUIET_START
         self._next_fold = now + FOLD_SECONDS
+        self._next_texts = now + FOLD_SECONDS
 
     def run(self) -> None:
         """Write until the end marker (None) arrives in the queue."""
@@ -216,7 +221,13 @@ class Writer:
         now = time.monotonic()
         if self.trouble:
             return self._next_probe - now
-        return min(self.lease.due(now), self._next_orphans - now, self._next_fold - now, REFUSALS_SECONDS)
+        return min(
+            self.lease.due(now),
+            self._next_orphans - now,
+            self._next_fold - now,
+            self._next_texts - now,
+            REFUSALS_SECONDS,
+        )
 
     def _look_after(self, *, last: bool) -> None:
         """Run the periodic tasks that are due. A database error here sets `trouble` for all callers."""
@@ -234,6 +245,7 @@ class Writer:
             if last:
                 self.lease.give_back()
                 rows.fold()
+                texts.read_new()
             else:
                 if now >= self._next_agents:
                     self._next_agents = now + ARRIVALS_SECONDS
@@ -256,6 +268,12 @@ class Writer:
             _ready_connection()
             if rows.fold() == rows.FOLDED_AT_ONCE:
                 self._next_fold = now + FOLD_AGAIN_SECONDS
+        if now >= self._next_texts:
+            self._next_texts = now + TEXTS_SECONDS
+            _ready_connection()
+            if texts.read_new() or texts.read_older(timezone.now()):
+                took = time.monotonic() - now
+                self._next_texts = time.monotonic() + max(FOLD_AGAIN_SECONDS, took / TEXTS_SHARE - took)
         if now >= self._next_orphans:
             number, others_open = interrupt_orphans(self.lease.process_id)
             self._next_orphans = now + (OTHERS_SECONDS if others_open else ORPHANS_SECONDS)

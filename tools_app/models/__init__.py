@@ -19,8 +19,10 @@ from tools_app.models.keys import ApiKey, KeyConnection, KeyToolset
 from tools_app.models.oauth import SignIn, UpstreamToken
 from tools_app.models.processes import Agent, Chore, Process
 from tools_app.models.revision import Revision
+from tools_app.models.saved_views import SavedView
 from tools_app.models.sources import Admission, Source, SourceStatus
 from tools_app.models.stops import Stop
+from tools_app.models.texts import CallText, PendingText
 from tools_app.models.tools import Definition, Tag, ToolRecord, ToolTag
 from tools_app.models.toolsets import Toolset
 from tools_app.models.users import BrowserSession, PasswordLink
@@ -41,6 +43,7 @@ __all__ = [
     "BrowserSession",
     "Call",
     "CallHour",
+    "CallText",
     "Chore",
     "Connection",
     "Definition",
@@ -54,8 +57,10 @@ __all__ = [
     "KeyToolset",
     "PasswordLink",
     "PendingCount",
+    "PendingText",
     "Process",
     "Revision",
+    "SavedView",
     "SignIn",
     "Source",
     "SourceDocument",

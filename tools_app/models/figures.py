@@ -103,6 +103,9 @@ class PendingCount(_Counted):
     from_cache = models.BooleanField()
     duration_ms = models.PositiveIntegerField()
     result_bytes = models.PositiveIntegerField()
+    call_id = models.CharField(
+        max_length=32, blank=True, default="", db_default="", help_text="If its arguments are searched. Empty: none."
+    )
 
     def __str__(self) -> str:
         return f"{self.count} {self.tool_name} {self.status}"

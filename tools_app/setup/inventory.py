@@ -18,6 +18,7 @@ from django.utils.translation import gettext_noop as _
 from tools_app.base import conf
 from tools_app.journal import disk
 from tools_app.journal.retention.pruning import RULES
+from tools_app.models import text_index
 
 # Rows are counted up to this number, and estimated on PostgreSQL.
 MOST_COUNTED: Final = 100_000
@@ -33,6 +34,7 @@ RETENTION: Final = _("retention")
 OPERATOR: Final = _("operators")
 ITSELF: Final = _("the hub itself")
 WITH_SOURCE: Final = _("removal of the source")
+WITH_CALL: Final = _("whatever removes the arguments of the call")
 OWNER: Final = _("the owner of the machine")
 
 
@@ -88,6 +90,9 @@ TABLES: Final = (
     Holding("tools_app_call", _("calls: caller, tool, outcome, times; arguments and answers as TOOLHUB_PAYLOADS says"), FORGET, True),
     Holding("tools_app_callhour", _("number and duration of calls by hour, tool and caller"), FORGET, True),
     Holding("tools_app_pendingcount", _("calls that are not yet counted"), FORGET, True, kept=_("seconds")),
+    Holding("tools_app_calltext", _("arguments of calls once more, as stored there, with the index that finds parts of them"), WITH_CALL, True, kept=_("as long as the arguments of the call")),
+    Holding("tools_app_pendingtext", _("calls whose arguments are not yet in that index"), ITSELF, kept=_("seconds")),
+    Holding("tools_app_savedview", _("saved views: name, owner, search and filters"), OPERATOR, True),
     Holding("tools_app_errorlog", _("error events with stack trace"), FORGET, True),
     Holding("tools_app_errorgroup", _("issues: errors of one kind, with the newest message"), FORGET, True, kept=_("until resolved or inactive, and all events are deleted")),
     Holding("tools_app_errorhour", _("number of errors by hour"), RETENTION),
@@ -228,15 +233,18 @@ def _figures() -> dict[str, tuple[int | None, int | None]]:
     """Rows and bytes of each table."""
     if connection.vendor != "postgresql":
         sizes = _sizes_of_sqlite()
-        return {
-            name: (rows, sizes.get(name)) for name, rows in _counted(connection.introspection.table_names()).items()
-        }
+        return {name: (rows, sizes.get(name)) for name, rows in _counted(tables()).items()}
     with connection.cursor() as cursor:
         cursor.execute(_OF_POSTGRES)
         found = cursor.fetchall()
     # -1: never analysed. Such a table is small.
     counted = _counted([name for name, estimate, _size in found if estimate < 0])
     return {name: (counted.get(name, int(estimate)), size) for name, estimate, size in found}
+
+
+def tables() -> list[str]:
+    """Without those of which SQLite makes an index."""
+    return [name for name in connection.introspection.table_names() if not name.startswith(text_index.INDEX)]
 
 
 def _counted(tables: Sequence[str]) -> dict[str, int]:
@@ -257,7 +265,11 @@ def _sizes_of_sqlite() -> dict[str, int]:
         if cursor.fetchone() is None or disk.Place("", disk.database_files()[:1]).size() > MOST_MEASURED:
             return {}
         cursor.execute("SELECT tbl_name, sum(pgsize) FROM dbstat JOIN sqlite_master USING (name) GROUP BY tbl_name")
-        return dict(cursor.fetchall())
+        sizes: dict[str, int] = dict(cursor.fetchall())
+    # The index of a table, in tables of its own.
+    of_index = [name for name in sizes if name.startswith(text_index.INDEX)]
+    sizes[text_index.TEXTS] = sizes.get(text_index.TEXTS, 0) + sum(sizes.pop(name) for name in of_index)
+    return sizes
 
 
 _OF_POSTGRES: Final = (

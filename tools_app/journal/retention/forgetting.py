@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from django.db.models import Exists, F, Model, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from tools_app.journal import trail
+from tools_app.journal import texts, trail
 from tools_app.journal.pace import BATCH, Pace
 from tools_app.models import (
     Alert,
@@ -160,6 +160,8 @@ def forget(caller: str, *, actor: str, reason: str = "") -> Forgotten:
         return Call.objects.filter(pk__in=call_ids).update(caller_id=FORGOTTEN, caller_name=FORGOTTEN, **_BLANK_TEXTS)
 
     calls = pace.repeat(forget_calls)
+    # Their texts have left the index with their arguments; this takes them out of the file.
+    texts.compact(pace)
     stray = list(_stray_errors(names).values_list("pk", flat=True))
 
     def forget_errors() -> int:

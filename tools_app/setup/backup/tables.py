@@ -29,9 +29,12 @@ _POSTGRES: Final = """
         FROM {table} AS "_toolhub_row"
     ) AS hashed_rows
 """
+# Without virtual tables, and what these keep in tables of their own: an index can be made again.
 _OF_SQLITE: Final = (
-    "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite@_%' ESCAPE '@' "
-    "AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY name"
+    "SELECT name FROM sqlite_master AS one WHERE type = 'table' AND name NOT LIKE 'sqlite@_%' ESCAPE '@' "
+    "AND NOT EXISTS (SELECT 1 FROM sqlite_master AS virtual WHERE virtual.sql LIKE 'CREATE VIRTUAL%' "
+    "AND (one.name = virtual.name OR substr(one.name, 1, length(virtual.name) + 1) = virtual.name || '_')) "
+    "ORDER BY name"
 )
 _OF_POSTGRES: Final = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY 1"
 

@@ -1,0 +1,272 @@
+"""Arguments of calls reach the index behind the calls, and leave it with the arguments."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, connection
+from django.utils import timezone
+
+from tests.retention.rows import call
+from tests.support.tools import Hub, eventually
+from tools_app import engine
+from tools_app.journal import argument_search, retention, rows, texts
+from tools_app.journal.argument_search import Reason
+from tools_app.models import Call, CallText, Chore, PendingText, text_index
+from tools_app.sdk.context import Caller
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+MINUTE = timedelta(minutes=1)
+
+
+def ago(minutes: float) -> datetime:
+    return timezone.now() - minutes * MINUTE
+
+
+def ended(text: str, minutes: float = 0, **changes: Any) -> Call:
+    """As the journal commits it."""
+    made = call(ago(minutes), arguments=text, finished_at=ago(minutes), **changes)
+    rows.insert_counts([(made, 1)])
+    return made
+
+
+def found(term: str, tool: str = "") -> list[str]:
+    calls = Call.objects.filter(tool_name=tool) if tool else Call.objects.all()
+    searched = argument_search.find(term, calls, 100, None, None)
+    return [pk for pk, _ in searched.found]
+
+
+def matches(*terms: str) -> list[int]:
+    """The number of texts that the index itself yields for each, whatever became of their calls."""
+    return [len(argument_search._candidates([term], 0, 2**63 - 1)) for term in terms]
+
+
+def read() -> None:
+    rows.fold()
+    while texts.read_new():
+        pass
+
+
+def test_the_journal_fills_the_index_of_a_running_hub(hub: Hub, alice: Caller) -> None:
+    engine.call_sync("echo", {"message": "A needle in a haystack"}, alice, door="code")
+    assert eventually(lambda: bool(found("needle in")), 10)
+
+
+def test_texts_are_found_by_any_part_newest_first_and_with_filters() -> None:
+    older = ended('{"query": "Grüße, 東京都の天気", "n": 100}', 5)
+    newer = ended('{"path": "C:\\\\temp", "say": "\\"Grüße\\" 50%_off"}', 1, tool_name="calculate")
+    ended('{"nothing": "of it"}')
+    assert found("Grüße") == [], "not read yet"
+    read()
+    assert found("Grüße") == [newer.pk, older.pk]
+    assert found("grüße") == [newer.pk, older.pk]
+    assert found("Grüße", "echo") == [older.pk]
+    assert found("京都の天") == [older.pk]
+    assert found("C:\\temp") == found('"Grüße" 50') == found("50%_off") == [newer.pk], "as JSON writes it, too"
+    assert found("50x_off") == found("query temp") == []
+
+
+def test_of_short_texts_and_without_an_index_the_last_day_is_read_and_the_rest_named() -> None:
+    ended('{"id": "zq"}', 25 * 60)
+    newer = ended('{"id": "zq"}', 23 * 60)
+    read()
+    short = argument_search.find("zq", Call.objects.all(), 100, None, None)
+    assert [pk for pk, _ in short.found] == [newer.pk]
+    assert short.reason is Reason.SHORT
+    assert short.unread_until is not None
+    assert ago(24 * 60 + 1) < short.unread_until < ago(24 * 60 - 1)
+    assert argument_search.find("zq", Call.objects.all(), 100, ago(60), None).reason is None, "asked for less"
+    text_index.drop(connection)
+    try:
+        unindexed = argument_search.find('"zq"', Call.objects.all(), 100, None, None)
+        assert [pk for pk, _ in unindexed.found] == [newer.pk]
+        assert unindexed.reason is Reason.NO_INDEX
+        assert unindexed.unread_until is not None
+        ended('{"id": "of now"}')
+        rows.fold()
+        assert texts.read_new() == 1, "the queue does not grow"
+        assert not PendingText.objects.exists()
+    finally:
+        CallText.objects.all().delete()
+        text_index.create(connection)
+
+
+def test_what_the_index_yields_is_bounded_and_the_rest_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for minutes in range(6):
+        ended('{"word": "frequent"}', minutes, tool_name="echo" if minutes == 5 else "calculate")
+    read()
+    monkeypatch.setattr(argument_search, "AT_ONCE", 2)
+    monkeypatch.setattr(argument_search, "MOST_CANDIDATES", 3)
+    all_echo = Call.objects.filter(tool_name="echo")
+    searched = argument_search.find("frequent", all_echo, 1, None, None)
+    assert searched.found == []
+    assert searched.reason is Reason.MANY
+    assert searched.unread_until is not None
+    assert ago(3.5) < searched.unread_until < ago(2.5)
+    reached = argument_search.find("frequent", all_echo, 1, None, ago(4.5))
+    assert len(reached.found) == 1
+    assert reached.unread_until is None
+
+
+@pytest.mark.parametrize("way", ["forget", "prune the payload", "prune the call", "update", "delete"])
+def test_a_text_leaves_the_index_with_its_arguments(way: str) -> None:
+    gone, kept = ended('{"secret": "mulberry tree"}', 20), ended('{"secret": "other"}', caller_id="key:2")
+    read()
+    assert matches("mulberry", "other") == [1, 1]
+    if way == "forget":
+        retention.forget("key:1", actor="test")
+    elif way == "update":
+        Call.objects.filter(pk=gone.pk).update(arguments="")
+    elif way == "delete":
+        Call.objects.filter(pk=gone.pk).delete()
+    else:
+        days = 15 if way == "prune the payload" else 91
+        Call.objects.filter(pk=gone.pk).update(started_at=timezone.now() - timedelta(days=days))
+        retention.prune(timezone.now())
+    assert list(CallText.objects.values_list("call_id", flat=True)) == [kept.pk]
+    assert matches("mulberry", "other") == [0, 1]
+
+
+def test_texts_that_another_program_left_are_not_found() -> None:
+    """For example a restored index, or calls that were changed while the triggers were missing."""
+    made = ended('{"secret": "mulberry tree"}')
+    read()
+    text_index.drop_triggers(connection)
+    try:
+        Call.objects.filter(pk=made.pk).update(arguments='{"secret": "***"}')
+        assert matches("mulberry") == [1]
+        assert found("mulberry") == []
+    finally:
+        CallText.objects.all().delete()
+        text_index.create(connection)
+
+
+def test_a_forgotten_text_is_not_in_the_file_of_the_index() -> None:
+    if connection.vendor != "sqlite":
+        pytest.skip("PostgreSQL removes deleted rows by VACUUM, as of every table")
+    for number in range(400):
+        ended(f'{{"of": "mulberry {number}"}}' if number % 2 else f'{{"of": "xylophone {number}"}}',
+              caller_id=f"key:{number % 2}")  # fmt: skip
+    read()
+    with connection.cursor() as cursor:
+
+        def stored() -> bytes:
+            cursor.execute(f"SELECT block FROM {text_index.INDEX}_data")  # noqa: S608
+            return b"".join(block for (block,) in cursor.fetchall())
+
+        # Terms share the beginnings of those before them; these two begin a block of their own or are whole.
+        assert b"xyl" in stored()
+        assert b"ulb" in stored()
+        retention.forget("key:1", actor="test")
+        assert matches("mulberry", "xylophone") == [0, 200]
+        assert b"ulb" not in stored()
+
+
+def test_calls_of_before_are_read_by_the_watermark_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an upgrade, and of processes of the previous release, which queue nothing."""
+    monkeypatch.setattr(texts, "WINDOW", 3)
+    monkeypatch.setattr(texts, "MOST_BYTES", 100)
+    old = [call(ago(60 * hours), arguments=f'{{"n": "number {hours}"}}', argument_bytes=60) for hours in range(1, 9)]
+    call(ago(5), arguments='{"n": "number nine"}')
+    expired = call(ago(15 * 24 * 60), arguments='{"n": "number ten"}')
+    now = timezone.now()
+    before = texts.reach(now)
+    assert before.missing_from is not None
+    assert before.missing_from < old[-1].started_at
+    steps = 0
+    while texts.read_older(now):
+        steps += 1
+    assert steps >= 4, "bounded by number and size"
+    assert set(found("number")) == {one.pk for one in old}, "the newest are in the queue, or follow"
+    assert expired.pk not in found("number ten")
+    assert texts.reach(now).missing_from is None
+    assert not texts.read_older(now)
+    later = now + 30 * MINUTE
+    texts.read_older(later)
+    assert len(found("number nine")) == 1
+    assert texts.reach(later).missing_from is None
+
+
+def test_the_index_says_how_far_it_has_read() -> None:
+    first = ended('{"a": "first text"}', 3)
+    ended('{"a": "second text"}', 1)
+    assert texts.reach(timezone.now()).until == first.finished_at, "not yet counted"
+    rows.fold()
+    assert texts.reach(timezone.now()).until == first.finished_at, "not yet read"
+    read()
+    now = timezone.now()
+    assert texts.reach(now).until == now
+
+
+def test_a_call_that_is_counted_twice_or_read_again_is_in_the_index_once() -> None:
+    made = ended('{"a": "only once"}', 30)
+    rows.insert_counts([(made, -1), (made, 1)])
+    read()
+    Chore.objects.filter(name=texts.CHORE).delete()
+    texts.read_older(timezone.now())
+    assert CallText.objects.count() == 1
+    assert found("only once") == [made.pk]
+
+
+def test_calls_of_the_same_moment_are_all_in_the_index() -> None:
+    moment = ago(1)
+    made = {f"{number:032x}" for number in range(1, 3_000)}
+    same = {"arguments": '{"a": "same moment"}', "started_at": moment, "tool_name": "echo", "door": "rest"}
+    Call.objects.bulk_create(Call(id=pk, **same) for pk in made)
+    PendingText.objects.bulk_create(PendingText(call_id=pk) for pk in made)
+    read()
+    searched = argument_search.find("same moment", Call.objects.all(), 5_000, None, None)
+    assert {pk for pk, _ in searched.found} == made
+
+
+def test_a_database_without_the_index_is_told_of_and_works(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    text_index.drop(connection)
+    try:
+        with monkeypatch.context() as broken:
+            broken.setattr(text_index, "_FTS5", text_index._FTS5.replace("fts5", "fts9"))
+            broken.setattr(text_index, "EXTENSION", "pg_trgm_that_nobody_has")
+            text_index.create(connection)
+        assert not text_index.exists(connection)
+        assert "for the last 24 hours only: no trigram index" in caplog.text
+        made = ended('{"a": "hello there"}')
+        read()
+        assert found("hello there") == [made.pk]
+        assert not CallText.objects.exists()
+        made.delete()
+    finally:
+        text_index.create(connection)
+    assert text_index.exists(connection)
+
+
+def test_a_search_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite reads a bounded number of rows")
+    made = ended('{"a": "hello there"}')
+    read()
+    original = argument_search._candidates
+
+    def slow(variants: list[str], begin: int, before: int) -> list[tuple[int, str]]:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_sleep(1)")
+        return original(variants, begin, before)
+
+    monkeypatch.setattr(argument_search, "PATIENCE_MS", 50)
+    monkeypatch.setattr(argument_search, "_candidates", slow)
+    searched = argument_search.find("hello there", Call.objects.all(), 10, None, None)
+    assert (searched.found, searched.reason) == ([], Reason.SLOW)
+    assert searched.unread_until is not None
+    assert Call.objects.filter(pk=made.pk).exists(), "the connection goes on"
+
+
+def test_an_error_while_reading_leaves_the_queue_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = ended('{"a": "hello there"}')
+    rows.fold()
+    with monkeypatch.context() as broken:
+        broken.setattr(texts, "_BITS", 60)  # Ids that no database stores.
+        with pytest.raises((DatabaseError, OverflowError)):
+            texts.read_new()
+    read()
+    assert found("hello there") == [made.pk]
