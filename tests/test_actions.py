@@ -80,6 +80,7 @@ CHANGES: Final[dict[str, Callable[[Made], tuple[tuple[Any, ...], dict[str, Any]]
     "import_document": lambda made: (("made",), {"text": DOCUMENT}),
     "preview_document": lambda made: ((), {"text": DOCUMENT}),
     "preview_source": lambda made: (("shop",), {}),
+    "read_document": lambda made: ((), {"text": DOCUMENT}),
     "replace_document": lambda made: (("shop",), {"text": DOCUMENT}),
     "select_operations": lambda made: (("shop", ["GET *"]), {}),
     "reconnect_source": lambda made: (("tracker",), {}),

@@ -33,6 +33,7 @@ NO_CLIENT = {
             "idempotencykey",
             "keyconnection",
             "keytoolset",
+            "managedrecord",
             "pendingcount",
             "revision",
             "storedanswer",

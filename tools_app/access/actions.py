@@ -270,6 +270,7 @@ CALLER_FORGET, SECRETS_ROTATE, USER_LOCK, USER_MISTYPE, USER_PASSWORD = Action()
 CALLER_EXPORT: Final = Action(ADMIN, "view_apikey", event="caller.export", changes=False)
 BACKUP_RESTORE: Final = Action(event="backup.restore")
 BACKUP_CREATE: Final = Action(event="backup.create", changes=False)
+CONFIG_APPLY: Final = Action(event="config.apply")
 TOOL_REGISTER, TOOL_REDEFINE, TOOL_RETIRE, TOOL_RETURN = Action().events(
     "tool.register", "tool.redefine", "tool.retire", "tool.return"
 )

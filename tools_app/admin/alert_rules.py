@@ -46,6 +46,7 @@ class _WithSecret(Protocol):
 @admin.register(AlertRule)
 class AlertRuleAdmin(GovernedAdmin[AlertRule]):
     form = AlertRuleForm
+    managed_editable: ClassVar = frozenset({"enabled"})
     list_display = ("shown_name", "receiver", "shown_events", "shown_owner", "last", "state")
     list_display_links = None
     search_fields = ("name",)

@@ -163,6 +163,7 @@ class EnvironmentConnection:
 @admin.register(Connection)
 class ConnectionAdmin(SignInAdmin):
     form = ConnectionForm
+    managed_editable: ClassVar = frozenset({"enabled"})
     change_list_template = "admin/tools_app/connection/change_list.html"
     list_display = ("shown_name", "pack", "condition", "last_test", "last_call", "shown_keys", "changed")
     list_display_links = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.db import DatabaseError, models
-from django.forms import Media
+from django.forms import Media, ModelForm
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
@@ -20,6 +20,7 @@ from django.views.decorators.http import require_POST
 from tools_app import governance
 from tools_app.access.actions import Action
 from tools_app.admin.lists import ListAdmin
+from tools_app.admin.managed import Managed, managed, read_only
 from tools_app.sdk.errors import ToolError
 
 if TYPE_CHECKING:
@@ -82,6 +83,9 @@ class GovernedAdmin(ListAdmin[Record]):
     views: ClassVar[Mapping[str, str]] = {}
     """Routes of further pages, likewise."""
 
+    managed_editable: ClassVar[frozenset[str]] = frozenset()
+    """Fields that stay editable although a configuration file manages the record."""
+
     # Django's scripts are for popups, generated slugs and lists of choices, which these forms do not have.
     media = Media()
 
@@ -106,7 +110,24 @@ class GovernedAdmin(ListAdmin[Record]):
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
         self.add_to_page(request, context, kwargs.get("obj"))
-        return super().render_change_form(request, context, *args, **kwargs)
+        by_file = self.managed(request, kwargs.get("obj"))
+        if by_file is not None:
+            context.update(by_file.context)
+        response = super().render_change_form(request, context, *args, **kwargs)
+        if by_file is not None and not self.managed_editable:
+            # Django sets it last. The page is rendered later.
+            context["has_change_permission"] = False
+        return response
+
+    def managed(self, request: HttpRequest, record: Any) -> Managed | None:
+        """The file that manages a record, and how the record differs from it."""
+        return managed(request, self.opts.model_name, record)
+
+    def get_form(
+        self, request: HttpRequest, obj: Record | None = None, change: bool = False, **kwargs: Any
+    ) -> type[ModelForm[Record]]:
+        form = super().get_form(request, obj, change, **kwargs)
+        return form if self.managed(request, obj) is None else read_only(form, self.managed_editable)
 
     def response_change(self, request: HttpRequest, obj: Record) -> HttpResponse:
         message = _("%(name)s saved. Applies from the next call.") % {"name": getattr(obj, "name", obj)}

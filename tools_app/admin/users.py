@@ -70,6 +70,7 @@ def _people_of_providers(users: list[User]) -> set[int]:
 
 class UserAdmin(GovernedAdmin[User]):
     form = UserForm
+    managed_editable: ClassVar = frozenset({"email"})
     list_display = ("shown_name", "shown_role", "state", "signed_in", "second_factor")
     list_display_links = None
     list_filter = ("is_active", "is_superuser", "groups")

@@ -65,6 +65,11 @@ def numbers() -> Numbers:
     return hub.part(CatalogState).numbers
 
 
+def forget() -> None:
+    """After a transaction that was rolled back, in which the catalog was used: its counters will come again."""
+    hub.current().drop(CatalogState)
+
+
 def latest() -> Snapshot:
     """The last snapshot that was built, without a check whether it is current."""
     return hub.part(CatalogState).snapshot

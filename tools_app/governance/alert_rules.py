@@ -16,6 +16,7 @@ from django.views.decorators.debug import sensitive_variables
 
 from tools_app.access import actions
 from tools_app.governance.actors import Actor, changing
+from tools_app.governance.managed import Kind, refuse_managed
 from tools_app.governance.source_checks import may_be_public
 from tools_app.http import addresses, public
 from tools_app.models import Alert, AlertDelivery, AlertRule
@@ -84,6 +85,7 @@ def change_alert_rule(
         rule = _rule(name)
         changes = _decide(rule, parts, url, secret, actor)
         if changes:
+            refuse_managed(Kind.ALERT_RULE, [name], changes)
             rule.failing_since, rule.error = None, ""
             rule.save()
             if not rule.enabled:
@@ -102,6 +104,7 @@ def delete_alert_rule(name: str, *, actor: Actor, reason: str = "") -> None:
     """
     with changing(actions.ALERT_RULE_DELETE, actor, reason) as change:
         rule = _rule(name)
+        refuse_managed(Kind.ALERT_RULE, [name])
         changes = {part: [_shown(rule, part), None] for part in ("channel", "host", "recipients")}
         rule.delete()
         change.note(f"alertrule:{name}", changes)

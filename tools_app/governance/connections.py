@@ -20,6 +20,7 @@ from tools_app.catalog import accounts, catalog, forms
 from tools_app.governance import connection_secrets
 from tools_app.governance.actors import Actor, changing
 from tools_app.governance.connection_secrets import Secret, wrong
+from tools_app.governance.managed import Kind, refuse_managed
 from tools_app.governance.tokens import withdraw
 from tools_app.journal import trail
 from tools_app.models import (
@@ -106,6 +107,8 @@ def change_connection(name: str, *, actor: Actor, secret: Secret = "", reason: s
     with changing(actions.CONNECTION_CHANGE, actor, reason) as change:
         connection = _connection(name)
         changes = _decide(connection, secret, parts)
+        if changes:
+            refuse_managed(Kind.CONNECTION, [name], changes)
         if _WHERE & changes.keys():
             connection.checked_at, connection.healthy, connection.health = None, None, ""
         if changes.get("secret") == _ROTATED and len(changes) == 1:
@@ -128,6 +131,7 @@ def delete_connection(name: str, *, actor: Actor, reason: str = "") -> list[str]
     """
     with changing(actions.CONNECTION_DELETE, actor, reason) as change:
         connection = _connection(name)
+        refuse_managed(Kind.CONNECTION, [name])
         keys = list(connection.keys.order_by("name").values_list("name", flat=True))
         if described := connection.sources.filter(removed_at=None).order_by("name").first():
             raise ConflictError(

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from tools_app.access import actions
 from tools_app.governance.actors import Actor, Change, changing
+from tools_app.governance.managed import Kind, refuse_managed
 from tools_app.models import Definition, ToolRecord
 from tools_app.sdk.errors import ConflictError, ToolNotFoundError
 from tools_app.sdk.names import folded
@@ -65,6 +66,9 @@ def decide(record: ToolRecord, hints: Mapping[str, bool | None], change: Change,
     }
     if not changes:
         return []
+    if any(value is not None for _, value in changes.values()):
+        # That hints of another version do not hold any more is no decision.
+        refuse_managed(Kind.TOOL, [record.name])
     if any(value is HINTS[part][1] for part, (_, value) in changes.items()):
         actor.require(actions.TOOL_HINTS_BETTER, record.name)
     for part, (_, value) in changes.items():

@@ -13,6 +13,7 @@ from tools_app.access import addresses as networks
 from tools_app.access.actions import SCOPES
 from tools_app.base import secrets
 from tools_app.governance.actors import Actor, changing
+from tools_app.governance.managed import Kind, refuse_managed
 from tools_app.models import ApiKey, Connection, KeyConnection, KeyToolset, Toolset
 from tools_app.models.keys import Asks, default_scopes
 from tools_app.models.tools import MAX_RATE_CALLS, MAX_RATE_SECONDS
@@ -126,6 +127,7 @@ def change_key(key: ApiKey, *, actor: Actor, reason: str = "", **changes: Unpack
         if "expires_at" in different and after["expires_at"] is not None and after["expires_at"] <= now:
             raise ValidationError("The expiry is in the past", next_step="Revoke the key to end it now.")
         if different:
+            refuse_managed(Kind.KEY, [row.name])
             _store(row, {part: after[part] for part in different})
             in_audit = {part: [_in_audit(before[part]), _in_audit(after[part])] for part in different}
             change.note(f"key:{row.name}", in_audit)

@@ -17,6 +17,7 @@ from tools_app.governance import source_checks
 from tools_app.governance.actors import Actor, Change, changing, id_of, is_same_person
 from tools_app.governance.connections import unbind
 from tools_app.governance.hints import HINTS
+from tools_app.governance.managed import Kind, refuse_managed
 from tools_app.models import AnswerFinding, Approval, Connection, Source, SourceDocument, SourceStatus, ToolRecord
 from tools_app.sdk.errors import AuthorizationError, ConflictError, NotFoundError, Problem, ValidationError, shortened
 from tools_app.sources import outside, sync
@@ -115,6 +116,7 @@ def change_origin(
         changes = {part: [was, now] for part, was in before.items() if (now := _parts(source)[part]) != was}
         if not changes:
             return []
+        refuse_managed(Kind.SOURCE, [name])
         if is_moved := not {"location", "command"}.isdisjoint(changes):
             # A program that sets the origin does not approve it.
             source.created_by = id_of(actor)
@@ -161,6 +163,7 @@ def remove_source(name: str, *, actor: Actor, reason: str = "") -> list[str]:
     with changing(actions.SOURCE_REMOVE, actor, reason) as change:
         sync.lock()
         source = outside_source(name)
+        refuse_managed(Kind.SOURCE, [name])
         tools = list(ToolRecord.objects.present().filter(source=source).order_by("name").values_list("name", flat=True))
         _refuse_open_approvals(source, f"Source {name} was removed", change, actor)
         sync.retire_source(source, actor=actor.name)

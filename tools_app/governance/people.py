@@ -25,6 +25,7 @@ from tools_app.access import actions
 from tools_app.governance import roles, users
 from tools_app.governance.actors import Actor, changing, of_user
 from tools_app.governance.keys import revoke_key
+from tools_app.governance.managed import Kind, refuse_managed
 from tools_app.governance.stops import stop
 from tools_app.models import ApiKey, AuditEntry, PasswordLink, StandingApproval
 from tools_app.models.audit import note
@@ -91,6 +92,8 @@ def change_user(user: Any, *, name: str, email: str, actor: Actor, reason: str =
         different = [
             part for part, old, new in zip(("name", "email"), before, (name, email), strict=True) if old != new
         ]
+        if "name" in different:
+            refuse_managed(Kind.USER, [row.get_username()])
         if different:
             _set(row, name, email)
             row.save()
@@ -248,6 +251,7 @@ def set_permissions(
         if row.is_superuser:
             raise ConflictError(f"{row.get_username()} is a superuser, who has all permissions")
         users.refuse_beyond(actor, row)
+        refuse_managed(Kind.USER, [row.get_username()])
         before, held = _memberships(row), users.permissions_held(row)
         row.groups.set(groups)
         row.user_permissions.set(permissions)

@@ -16,6 +16,8 @@ from tools_app.base import hub
 from tools_app.base.ports import UnavailableError
 from tools_app.governance import source_checks
 from tools_app.governance.actors import Actor, Change, changing, id_of
+from tools_app.governance.managed import Kind as ManagedKind
+from tools_app.governance.managed import refuse_managed
 from tools_app.governance.outside import add_source, outside_source
 from tools_app.models import Source, SourceDocument
 from tools_app.models.documents import digest_of
@@ -76,7 +78,9 @@ class DocumentPreview:
 
 
 @dataclass(frozen=True, slots=True)
-class _ReadDocument:
+class ReadDocument:
+    """A document that was read, to be stored later: in a transaction nothing is fetched."""
+
     fetched: Fetched
     document: Document
     # Where it was read; empty: it was given.
@@ -105,9 +109,26 @@ def preview_document(
         AuthorizationError, RateLimitError
     """
     actor.require(actions.SOURCE_PREVIEW)
-    with _one_of_few():
-        read = _read(text, address, internal, name, actor)
+    read = read_document(text=text, address=address, internal=internal, name=name, actor=actor)
     return _preview(read, name, _chosen(read.document, select))
+
+
+def read_document(
+    *,
+    text: bytes | None = None,
+    address: str = "",
+    internal: bool = False,
+    name: str = "",
+    actor: Actor,
+    origin: Origin | None = None,
+) -> ReadDocument:
+    """Read a document, for `import_document` and `replace_document`. Blocks.
+
+    Raises:
+        ValidationError, AuthorizationError, RateLimitError
+    """
+    with _one_of_few():
+        return _read(text, address, internal, name, actor, origin)
 
 
 def preview_source(name: str, *, actor: Actor) -> DocumentPreview:
@@ -134,21 +155,23 @@ def import_document(
     internal: bool = False,
     connection: str = "",
     failure_pattern: str = "",
+    read: ReadDocument | None = None,
     actor: Actor,
     reason: str = "",
 ) -> Source:
     """Add a source whose tools are the operations of an OpenAPI document. It is a draft, and off. Blocks.
 
     `location` is the base URL of the service; empty: the only absolute one in the document. `select` are operations or
-    patterns; None: all, also those that the document gets later. `digest`: of the document that was previewed.
+    patterns; None: all, also those that the document gets later. `digest`: of the document that was previewed. `read`:
+    it was read before.
 
     Raises:
         ValidationError, ConflictError, AuthorizationError, RateLimitError
     """
     actor.require(actions.SOURCE_CREATE)
     source_checks.check_name(name, connection=connection)
-    with _one_of_few():
-        read = _read(text, address, internal, name, actor)
+    if read is None:
+        read = read_document(text=text, address=address, internal=internal, name=name, actor=actor)
     if digest and digest != read.digest:
         raise ConflictError("The document has changed since it was shown", next_step="Look at its operations again.")
     selected = _chosen_for_import(read.document, select)
@@ -172,6 +195,7 @@ def replace_document(
     text: bytes | None = None,
     address: str = "",
     digest: str = "",
+    read: ReadDocument | None = None,
     actor: Actor,
     reason: str = "",
 ) -> None:
@@ -187,8 +211,10 @@ def replace_document(
         origin = _document_source(name).origin
     # Only Python has none.
     assert origin is not None  # noqa: S101
-    with _one_of_few():
-        read = _read(text, address, origin.internal, name, actor, origin)
+    if read is None:
+        read = read_document(
+            text=text, address=address, internal=origin.internal, name=name, actor=actor, origin=origin
+        )
     if digest and digest != read.digest:
         raise ConflictError("The document has changed since it was shown", next_step="Look at its operations again.")
     with changing(actions.SOURCE_DOCUMENT, actor, reason) as change:
@@ -196,6 +222,8 @@ def replace_document(
         source = _document_source(name)
         row = SourceDocument.objects.filter(source=source).first() or SourceDocument(source=source)
         is_same = row.digest == read.digest and row.address == read.address
+        if row.address != read.address:
+            refuse_managed(ManagedKind.SOURCE, [name])
         before = row.noted
         _distrust(source, row, read, change, actor)
         _put(row, read).uploaded_by = id_of(actor)
@@ -227,6 +255,7 @@ def select_operations(
     with changing(actions.SOURCE_SELECT, actor, reason) as change:
         sync.lock()
         source = _document_source(name)
+        refuse_managed(ManagedKind.SOURCE, [name])
         # The operations are those of the document that was read.
         if not SourceDocument.objects.filter(source=source, digest=row.digest).update(selected=selected):
             raise ConflictError("The document has changed meanwhile", next_step="Try again.")
@@ -270,7 +299,7 @@ def _one_of_few() -> Iterator[None]:
 
 def _read(
     text: bytes | None, address: str, internal: bool, name: str, actor: Actor, origin: Origin | None = None
-) -> _ReadDocument:
+) -> ReadDocument:
     """Raises: ValidationError, AuthorizationError."""
     if (text is None) == (not address):
         raise _wrong("document", "Give either the document or its URL")
@@ -288,14 +317,14 @@ def _read(
         fetched = addresses.fetch(address, internal=internal, origin=origin) if text is None else Fetched(text)
         # Without conditions there is always an answer.
         assert fetched is not None  # noqa: S101
-        return _ReadDocument(fetched, openapi.read(fetched.text, media_type=fetched.media_type), address)
+        return ReadDocument(fetched, openapi.read(fetched.text, media_type=fetched.media_type), address)
     except UnavailableError as error:
         raise _wrong(part, f"The document cannot be read: {error}") from error
     except DocumentError as error:
         raise _wrong(part, error.message, error.next_step or None) from error
 
 
-def _stored(name: str) -> tuple[SourceDocument, _ReadDocument]:
+def _stored(name: str) -> tuple[SourceDocument, ReadDocument]:
     """Raises: NotFoundError, ConflictError."""
     with transaction.atomic():
         row = SourceDocument.objects.filter(source=_document_source(name)).first()
@@ -303,7 +332,7 @@ def _stored(name: str) -> tuple[SourceDocument, _ReadDocument]:
         raise ConflictError(f"Source {name} has no document", next_step="Upload one, or enter its URL.")
     fetched = Fetched(row.text, row.media_type)
     try:
-        return row, _ReadDocument(fetched, openapi.read(fetched.text, media_type=row.media_type), row.address)
+        return row, ReadDocument(fetched, openapi.read(fetched.text, media_type=row.media_type), row.address)
     except DocumentError as error:
         raise ConflictError(
             f"Source {name} cannot be read: {error.message}", next_step=error.next_step or None
@@ -318,7 +347,7 @@ def _document_source(name: str) -> Source:
     return source
 
 
-def _preview(read: _ReadDocument, name: str, selected: Collection[str] | None) -> DocumentPreview:
+def _preview(read: ReadDocument, name: str, selected: Collection[str] | None) -> DocumentPreview:
     facts = documents.facts_of(read.document)
     names = Names(name or _PLACEHOLDER, outside.names_of(name) if name else {})
     wanted = None if selected is None else set(selected)
@@ -371,7 +400,7 @@ def _chosen_for_import(document: Document, select: Iterable[str] | None) -> list
     return selected
 
 
-def _proposed(read: _ReadDocument) -> str:
+def _proposed(read: ReadDocument) -> str:
     """Raises: ValidationError."""
     servers = documents.servers_of(read.document, read.address)
     if not servers.proposal:
@@ -384,7 +413,7 @@ def _proposed(read: _ReadDocument) -> str:
 # ---- storing
 
 
-def _put(row: SourceDocument, read: _ReadDocument) -> SourceDocument:
+def _put(row: SourceDocument, read: ReadDocument) -> SourceDocument:
     row.text, row.address = read.fetched.text, read.address
     row.media_type, row.etag, row.modified = read.fetched.media_type, read.fetched.etag, read.fetched.modified
     row.facts, row.error = documents.facts_of(read.document), ""
@@ -392,7 +421,7 @@ def _put(row: SourceDocument, read: _ReadDocument) -> SourceDocument:
     return row
 
 
-def _distrust(source: Source, row: SourceDocument, read: _ReadDocument, change: Change, actor: Actor) -> None:
+def _distrust(source: Source, row: SourceDocument, read: ReadDocument, change: Change, actor: Actor) -> None:
     """Another address, or a program, is not trusted because the document was before."""
     if not source.trust or (row.address == read.address and actor.principal is None):
         return

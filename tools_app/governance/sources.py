@@ -8,6 +8,7 @@ from tools_app import sources
 from tools_app.access import actions
 from tools_app.base.ports import UnavailableError
 from tools_app.governance.actors import Actor, changing
+from tools_app.governance.managed import Kind, refuse_managed
 from tools_app.governance.policies import check_policy, policy_changes
 from tools_app.models import Source
 from tools_app.sdk.errors import ConflictError, NotFoundError, ValidationError, shortened
@@ -54,6 +55,7 @@ def change_source(
             change.note(subject, dict(limits), actions.SOURCE_POLICY)
         changes = {part: values for *_, parts in change.entries for part, values in parts.items()}
         if changes:
+            refuse_managed(Kind.SOURCE, [name], changes)
             Source.objects.filter(pk=source.pk).update(**{part: after for part, (_, after) in changes.items()})
         if enabled and source.is_outside and not source.enabled:
             outside.list_again(name)

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from tools_app.access import actions
 from tools_app.governance.actors import Actor, Change, changing
+from tools_app.governance.managed import Kind, refuse_managed
 from tools_app.models import Tag, ToolRecord, ToolTag
 from tools_app.sdk.errors import ConflictError, ToolNotFoundError, ValidationError, shortened
 from tools_app.sdk.names import folded
@@ -48,6 +49,7 @@ def add_tag(tag: str, names: Iterable[str], *, actor: Actor, reason: str = "") -
                 raise ConflictError(f"{record.name} has {MOST_TAGS} tags, which is the maximum")
             else:
                 result.changed.append(record.name)
+        refuse_managed(Kind.TOOL, result.changed)
         records_to_tag = [record for record in records if record.name in set(result.changed)]
         ToolTag.objects.bulk_create(ToolTag(tool=record, tag=tag_row) for record in records_to_tag)
         _note(change, result.changed, {"tag": [None, tag]})
@@ -69,6 +71,7 @@ def remove_tag(tag: str, names: Iterable[str], *, actor: Actor, reason: str = ""
             declared = current_tags[record.pk].get(tag)
             group = result.already if declared is None else result.declared if declared else result.changed
             group.append(record.name)
+        refuse_managed(Kind.TOOL, result.changed)
         ToolTag.objects.filter(tool__name__in=result.changed, tag__name=tag, declared=False).delete()
         _note(change, result.changed, {"tag": [tag, None]})
     return result

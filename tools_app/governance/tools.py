@@ -11,6 +11,7 @@ from tools_app.access import actions
 from tools_app.catalog.snapshot import Snapshot
 from tools_app.governance.actors import Actor, Change, changing
 from tools_app.governance.hints import set_hints
+from tools_app.governance.managed import Kind, refuse_managed
 from tools_app.governance.policies import check_policy, policy_changes
 from tools_app.governance.toolsets import SELECTORS
 from tools_app.models import Approval, ToolRecord, Toolset
@@ -36,6 +37,8 @@ def set_enabled(names: Iterable[str], enabled: bool, *, actor: Actor, reason: st
             if key not in records:
                 raise ToolNotFoundError.named(name)
         records_to_change = [record for record in records.values() if record.enabled != enabled]
+        if enabled:
+            refuse_managed(Kind.TOOL, [record.name for record in records_to_change])
         # A constant number of statements for any number of tools: the write lock must be short.
         keys = [record.pk for record in records_to_change]
         ToolRecord.objects.filter(pk__in=keys).update(enabled=enabled, updated_at=timezone.now())
@@ -64,6 +67,7 @@ def set_policy(name: str, policy: Mapping[str, int | None], *, actor: Actor, rea
         changes = policy_changes(record, policy)
         if not changes:
             return []
+        refuse_managed(Kind.TOOL, [record.name])
         reads = record.read_only if record.hint_read_only is None else record.hint_read_only
         if changes.get("cache_seconds", [None, None])[1] and not reads:
             raise ValidationError(f"{record.name} says that it writes: its answers cannot be cached")
@@ -84,6 +88,7 @@ def set_ask(name: str, ask: bool, *, actor: Actor, reason: str = "") -> bool:
         record = _record(name)
         if record.ask == ask:
             return False
+        refuse_managed(Kind.TOOL, [record.name])
         if not ask:
             actor.require(actions.TOOL_ASK_NOT, record.name)
         ToolRecord.objects.filter(pk=record.pk).update(ask=ask, updated_at=timezone.now())
@@ -134,6 +139,7 @@ def delete_tool(name: str, *, actor: Actor, reason: str = "") -> list[str]:
         sync.lock()
         record = _record(name)
         _check_deletable(record)
+        refuse_managed(Kind.TOOL, [record.name])
         changes = {part: [value, None] for part, value in _decisions(record).items() if value}
         toolsets = [toolset.name for toolset in Toolset.objects.select_for_update() if _leave(toolset, record, change)]
         if toolsets:
@@ -199,6 +205,7 @@ def _leave(toolset: Toolset, record: ToolRecord, change: Change) -> bool:
             f"{record.name} cannot be deleted: toolset {toolset.name} would be empty and include every tool",
             next_step=f"Change or delete toolset {toolset.name} first.",
         )
+    refuse_managed(Kind.TOOLSET, [toolset.name])
     toolset.save()
     change.note(f"toolset:{toolset.name}", changes, actions.TOOLSET_CHANGE)
     return True

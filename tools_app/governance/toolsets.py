@@ -11,6 +11,7 @@ from tools_app.access import actions
 from tools_app.catalog import catalog
 from tools_app.catalog.entry import FINDERS, READER
 from tools_app.governance.actors import Actor, changing
+from tools_app.governance.managed import Kind, refuse_managed
 from tools_app.models import Toolset
 from tools_app.models.toolsets import LIKE_A_TOOL
 from tools_app.sdk.errors import ConflictError, NotFoundError, Problem, ValidationError, shortened
@@ -58,6 +59,7 @@ def change_toolset(name: str, *, actor: Actor, reason: str = "", **parts: Any) -
         _set(toolset, parts)
         changes = {part: [was, getattr(toolset, part)] for part, was in before.items() if getattr(toolset, part) != was}
         if changes:
+            refuse_managed(Kind.TOOLSET, [name])
             toolset.save()
             change.note(f"toolset:{name}", changes)
     return sorted(changes)
@@ -72,6 +74,7 @@ def delete_toolset(name: str, *, actor: Actor, reason: str = "") -> None:
     """
     with changing(actions.TOOLSET_DELETE, actor, reason) as change:
         toolset = _toolset(name)
+        refuse_managed(Kind.TOOLSET, [name])
         if keys := list(toolset.keys.values_list("name", flat=True)[: MOST_NAMED + 1]):
             key_names = ", ".join(keys[:MOST_NAMED]) + (" and others" if len(keys) > MOST_NAMED else "")
             raise ConflictError(f"Toolset {name} cannot be deleted: it is in use by {key_names}")

@@ -19,6 +19,7 @@ from django.utils import timezone
 from tools_app.access import actions
 from tools_app.governance import roles
 from tools_app.governance.actors import Actor, changing, of_user
+from tools_app.governance.managed import Kind, refuse_managed
 from tools_app.models import AuditEntry, BrowserSession
 from tools_app.models.audit import note
 from tools_app.sdk.errors import AuthorizationError, ConflictError, ValidationError
@@ -107,6 +108,7 @@ def set_role(user: Any, role: str, *, actor: Actor, reason: str = "") -> bool:
         if before == role:
             return False
         refuse_beyond(actor, row, role)
+        refuse_managed(Kind.USER, [row.get_username()])
         if row.is_superuser and role != SUPERUSER:
             refuse_last_superuser(row)
         groups = sorted(row.groups.values_list("name", flat=True)) if before == CUSTOM else None

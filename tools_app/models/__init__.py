@@ -16,6 +16,7 @@ from tools_app.models.documents import AnswerFinding, SourceDocument
 from tools_app.models.figures import CallHour, PendingCount
 from tools_app.models.idempotency import IdempotencyKey
 from tools_app.models.keys import ApiKey, KeyConnection, KeyToolset
+from tools_app.models.managed import ManagedRecord
 from tools_app.models.oauth import SignIn, UpstreamToken
 from tools_app.models.processes import Agent, Chore, Process
 from tools_app.models.revision import Revision
@@ -55,6 +56,7 @@ __all__ = [
     "IdempotencyKey",
     "KeyConnection",
     "KeyToolset",
+    "ManagedRecord",
     "PasswordLink",
     "PendingCount",
     "PendingText",

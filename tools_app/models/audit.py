@@ -18,6 +18,10 @@ MOST_OF_ADDRESS: Final = 45
 
 # IP address and user agent of the current request; empty for commands and background work.
 _origin: ContextVar[tuple[str, str]] = ContextVar("audit_origin", default=("", ""))
+# Action, subject and changes of an entry.
+Entry = tuple[str, str, dict[str, Any]]
+# Where the entries of one large change are collected; None: each is written.
+_collection: ContextVar[list[Entry] | None] = ContextVar("audit_collection", default=None)
 
 
 class AuditEntryQuerySet(models.QuerySet["AuditEntry"]):
@@ -142,10 +146,24 @@ def note(action: str, subject: str, *, actor: str, changes: dict[str, Any], reas
     note_all([(action, subject, changes)], actor=actor, reason=reason)
 
 
-def note_all(entries: list[tuple[str, str, dict[str, Any]]], *, actor: str, reason: str = "") -> None:
+@contextmanager
+def collected() -> Iterator[list[Entry]]:
+    """Entries of the block are not written one by one: the caller writes a single one with all of them."""
+    entries: list[Entry] = []
+    token = _collection.set(entries)
+    try:
+        yield entries
+    finally:
+        _collection.reset(token)
+
+
+def note_all(entries: list[Entry], *, actor: str, reason: str = "") -> None:
     """Write many entries (action, subject, changes) at once."""
     if not transaction.get_connection().in_atomic_block:
         raise RuntimeError("an audit entry must be written in the transaction of its change")
+    if (collection := _collection.get()) is not None:
+        collection.extend(entries)
+        return
     address, client = current_origin()
     AuditEntry.objects.bulk_create(
         AuditEntry(

@@ -148,6 +148,7 @@ TABLES: Final = (
     Holding("account_emailaddress", _("not used by this hub"), ITSELF),
     Holding("account_emailconfirmation", _("not used by this hub"), ITSELF),
     Holding("django_admin_log", _("not used by this hub"), ITSELF),
+    Holding("tools_app_managedrecord", _("what configuration files say about the records that they manage, without secrets"), OPERATOR, True, kept=_("as long as a file manages the record")),
     # The hub itself
     Holding("tools_app_process", _("running processes and their heartbeats"), ITSELF, kept=_("while they run")),
     Holding("tools_app_agent", _("connected agents: client, caller"), ITSELF, True, kept=_("while they are connected")),

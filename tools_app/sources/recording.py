@@ -12,9 +12,9 @@ from typing import Any
 from django.db.models import Q
 from django.utils import timezone
 
-from tools_app.models import Definition, Source, Tag, ToolRecord, ToolTag
+from tools_app.models import Definition, ManagedRecord, Source, Tag, ToolRecord, ToolTag
 from tools_app.models.sources import LoadProblem
-from tools_app.models.tools import DESCRIPTIVE
+from tools_app.models.tools import DESCRIPTIVE, POLICY
 from tools_app.sdk import wording
 from tools_app.sdk.names import folded
 from tools_app.sdk.spec import Kind, ToolSpec
@@ -129,11 +129,12 @@ class Batch:
     # ---- records
 
     def _add(self, tools: Sequence[DescribedTool]) -> None:
+        declared = _declared(tools)
         records = [
             ToolRecord(
-                **self._columns(tool),
+                **{**self._columns(tool), **_limits(declared.get(tool.spec.name))},
                 # Prompts and resources have no switch.
-                enabled=not tool.spec.starts_off or tool.spec.kind is not Kind.TOOL,
+                enabled=tool.spec.kind is not Kind.TOOL or _starts_on(tool.spec, declared.get(tool.spec.name)),
                 registered_at=self._now,
                 updated_at=self._now,
                 folded_name=self._folded(tool.spec),
@@ -358,6 +359,25 @@ def _forget_undecided(record: ToolRecord) -> None:
     keys = [key for key in (record.definition_id, record.offered_id) if key is not None]
     others = Definition.objects.filter(tool=record, approved_at=None, refused_at=None).exclude(pk__in=keys)
     others.delete()
+
+
+def _declared(tools: Sequence[DescribedTool]) -> dict[str, dict[str, Any]]:
+    """What configuration files say about tools that were not listed before."""
+    names = [tool.spec.name for tool in tools if tool.spec.kind is Kind.TOOL]
+    rows = ManagedRecord.objects.filter(kind=ManagedRecord.Kind.TOOL, name__in=names, declared__isnull=False)
+    return {row.name: row.declared or {} for row in rows} if names else {}
+
+
+def _limits(declared: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The restrictions of a file, from the first moment on. The rest waits for `toolhub apply`."""
+    if not declared:
+        return {}
+    parts = (part for part in ("ask", *POLICY) if part != "cache_seconds")
+    return {part: declared[part] for part in parts if declared.get(part)}
+
+
+def _starts_on(spec: ToolSpec, declared: Mapping[str, Any] | None) -> bool:
+    return not spec.starts_off and (not declared or declared.get("enabled") is not False)
 
 
 def _findings(tool: DescribedTool, packs: Mapping[str, str]) -> list[str]:
