@@ -14,7 +14,7 @@ from tools_app.base import conf, log_fields, ports
 from tools_app.catalog import available, catalog, obstacles
 from tools_app.catalog.entry import MANY, Entry
 from tools_app.catalog.snapshot import Snapshot
-from tools_app.engine import answers, approvals, replies
+from tools_app.engine import answers, approvals, budgets, replies
 from tools_app.engine.answers import Answer
 from tools_app.engine.attempts import Attempts, Plan
 from tools_app.engine.cache import Cache
@@ -226,6 +226,7 @@ class Calls:
         self.guards.count(caller.id, entry.name, _rate(entry, caller))
         if through is not None and through.policy.decided("rate"):
             self.guards.count(caller.id, through.name, through.policy.rate)
+        await budgets.admit(running, entry, snapshot)
         running.invoked()
         if options.idempotency_key is not None and (earlier := await running.earlier(options.idempotency_key, values)):
             answer = running.replayed(earlier)

@@ -88,6 +88,7 @@ TABLES: Final = (
     Holding("tools_app_call", _("calls: caller, tool, outcome, times; arguments and answers as TOOLHUB_PAYLOADS says"), FORGET, True),
     Holding("tools_app_callhour", _("number and duration of calls by hour, tool and caller"), FORGET, True),
     Holding("tools_app_pendingcount", _("calls that are not yet counted"), FORGET, True, kept=_("seconds")),
+    Holding("tools_app_budgetuse", _("calls and tokens by day of keys and toolsets that have a budget"), RETENTION, kept=_("62 days")),
     Holding("tools_app_errorlog", _("error events with stack trace"), FORGET, True),
     Holding("tools_app_errorgroup", _("issues: errors of one kind, with the newest message"), FORGET, True, kept=_("until resolved or inactive, and all events are deleted")),
     Holding("tools_app_errorhour", _("number of errors by hour"), RETENTION),
