@@ -310,7 +310,7 @@ class Calls:
             return returned
         if running.options.as_value:
             returned = replace(returned, write=None)
-        answer = await heavy.by_size(returned.value, answers.shaped, plan.entry, returned)
+        answer = await heavy.by_size_in_turn(running.caller.id, returned.value, answers.shaped, plan.entry, returned)
         # A tool that reads stored answers passes on their content.
         return replace(answer, untrusted=True) if plan.context.answers.untrusted else answer
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 from mcp.shared.exceptions import MCPError
 
 from tools_app.base import log_fields
+from tools_app.sdk import heavy
 from tools_app.sdk.errors import shortened
 from tools_app.upstream.links import Link, PendingRequest, unwrapped
 from tools_app.upstream.wire import Broken
@@ -149,6 +150,8 @@ class Session:
             # It outlives the call that begins it, whose id its log lines must not have.
             context = contextvars.copy_context()
             context.run(log_fields.call_id.set, "")
+            # It reads for all callers.
+            context.run(heavy.charged.set, None)
             self._owner = self.loop.create_task(self._own(), name=f"upstream {self.name}", context=context)
 
     async def close(self) -> None:
