@@ -84,6 +84,7 @@ TABLE = [
     ("APPROVAL_INVALID", "ApprovalInvalidError", 409, False, "WARNING"),
     ("APPROVAL_REFUSED", "ApprovalRefusedError", 403, False, "WARNING"),
     ("APPROVAL_REQUIRED", "ApprovalRequiredError", 403, False, "WARNING"),
+    ("BUDGET_SPENT", "BudgetSpentError", 429, True, "WARNING"),
     ("ANSWER_NOT_FOUND", "AnswerNotFoundError", 404, False, "WARNING"),
     ("TOOL_NOT_FOUND", "ToolNotFoundError", 404, False, "WARNING"),
     ("UPSTREAM_INVALID_RESPONSE", "UpstreamInvalidResponseError", 502, False, "ERROR"),

@@ -8,6 +8,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+import pytest
+
 from tools_app.sdk import heavy
 
 
@@ -59,3 +61,48 @@ def test_the_work_of_one_caller_on_two_event_loops_does_not_meet() -> None:
     with ThreadPoolExecutor(2) as loops:
         outcomes = [loops.submit(asyncio.run, story()) for _ in range(2)]
     assert [len(outcome.result()) for outcome in outcomes] == [10, 10]
+
+
+def test_a_caller_with_much_work_leaves_time_to_others_while_there_are_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heavy, "arrivals", heavy.Arrivals())
+    ended: list[float] = []
+    began: list[float] = []
+
+    def work() -> None:
+        began.append(time.monotonic())
+        time.sleep(0.05)
+        ended.append(time.monotonic())
+
+    async def story() -> None:
+        await asyncio.gather(*(heavy.in_turn("greedy", work) for _ in range(2)))
+        heavy.arrivals.note("modest")
+        heavy.arrivals.note("greedy")
+        await asyncio.gather(*(heavy.in_turn("greedy", work) for _ in range(2)))
+
+    asyncio.run(story())
+    alone, beside = began[1] - ended[0], began[3] - ended[2]
+    assert beside >= 0.1 > alone
+
+
+def test_what_the_work_takes_is_charged_to_its_caller_also_if_that_has_gone() -> None:
+    charged: list[float] = []
+    began = threading.Event()
+
+    def work() -> None:
+        began.set()
+        end = time.thread_time() + 0.02
+        while time.thread_time() < end:
+            pass
+
+    async def story() -> None:
+        heavy.charged.set(charged.append)
+        leaving = asyncio.ensure_future(heavy.in_turn("a", work))
+        await asyncio.to_thread(began.wait, 10)
+        leaving.cancel()
+        await heavy.in_turn("a", work)
+        heavy.charged.set(None)
+        await heavy.in_turn("b", work)
+
+    asyncio.run(story())
+    assert len(charged) == 2
+    assert min(charged) >= 0.02

@@ -54,6 +54,15 @@ def remaining(caller: Caller = CALLER) -> int:
     return counted.remaining if not counted.wait else -1
 
 
+def test_the_processor_time_of_a_request_counts_as_requests() -> None:
+    assert remaining() == 99
+    limits.count_work(CALLER, 0.25)
+    limits.count_work(CALLER, 0.009)
+    assert remaining() == 73
+    limits.count_answer(CALLER, 10 * limits.BYTES_OF_A_REQUEST)
+    assert remaining() == 62
+
+
 def test_a_large_request_counts_as_many() -> None:
     assert remaining() == 99
     limits.count_body(CALLER, 40 * limits.BYTES_OF_A_REQUEST)

@@ -84,6 +84,7 @@ ENDPOINTS: Final[dict[str, str]] = {
     "DELETE /v1/tools/search": MANAGE,
     "POST /v1/tools/call": EXECUTE,
     "POST /v1/tools/{name}/call": EXECUTE,
+    "GET /v1/budgets": LIST,
     "GET /v1/calls": ANY_KEY,
     "GET /v1/calls/{call_id}": ANY_KEY,
     "GET /v1/errors": MANAGE,

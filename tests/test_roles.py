@@ -27,6 +27,7 @@ NO_CLIENT = {
             "auditcheckpoint",
             "auditkey",
             "auditseal",
+            "budgetuse",
             "chore",
             "errorhour",
             "errornote",

@@ -18,7 +18,8 @@ from tools_app import governance
 from tools_app.alerts import words
 from tools_app.alerts.finding import find
 from tools_app.governance.restoring import CHORE
-from tools_app.models import Alert, ApiKey, Approval, Chore, DiskSample
+from tools_app.models import Alert, ApiKey, Approval, BudgetUse, Chore, DiskSample
+from tools_app.sdk.budgets import Budget
 
 TEST = governance.trusted("test")
 
@@ -153,3 +154,22 @@ def test_of_several_processes_that_look_at_once_each_cause_has_one_alert(tmp_pat
             process.communicate()
     assert all(number.isdecimal() for number in said), said
     assert Alert.objects.filter(event="approval.expired").count() == 30
+
+
+@pytest.mark.django_db
+def test_a_budget_is_told_at_80_percent_and_when_it_is_spent_once_a_day_each() -> None:
+    key, _ = governance.create_key("worker", budget=Budget(calls_a_day=100, tokens_a_month=1_000), actor=TEST)
+    governance.create_toolset("support", calls_a_month=1_000, actor=TEST)
+    noon = timezone.localtime().replace(hour=12)
+    use = BudgetUse.objects.create(subject=f"key:{key.pk}", day=noon.date(), calls=79)
+    BudgetUse.objects.create(subject="toolset:support", day=noon.date(), calls=900)
+    assert events(noon) == ["budget.reached"]
+    about = Alert.objects.get()
+    assert words.sentence(about).startswith("Budget of the toolset support: 80 % of 1,000 calls a month are used.")
+    assert words.path(about).endswith("/change/")
+    for calls, alerts in ((80, 2), (99, 2), (100, 3), (130, 3)):
+        BudgetUse.objects.filter(pk=use.pk).update(calls=calls)
+        assert events(noon) == ["budget.reached"] * alerts
+    BudgetUse.objects.create(subject=f"key:{key.pk}", day=noon.date() + timedelta(days=1), calls=85)
+    if noon.month == (noon + timedelta(days=1)).month:
+        assert events(noon + timedelta(days=1)) == ["budget.reached"] * 4

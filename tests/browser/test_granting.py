@@ -114,3 +114,26 @@ def test_a_toolset_is_previewed_while_it_is_put_together_and_bounds_a_key(
     listed = httpx.get(f"{server.url}/v1/tools", headers=headers).json()["tools"]
     assert [tool["name"] for tool in listed] == ["read_result", "weigh"]
     assert httpx.post(f"{server.url}/v1/tools/repeat/call", json={"text": "a"}, headers=headers).status_code == 404
+
+
+def test_a_budget_is_set_on_the_page_of_a_key_and_seen_in_the_list(chief: Desk, page: Page, server: Server) -> None:
+    chief.open(f"{KEYS}add/")
+    page.get_by_label("Name").fill("thrifty")
+    page.locator("[name=tools][value=all]").check()
+    page.get_by_label("Budget: calls a day").fill("1")
+    page.get_by_role("button", name="Create key").click()
+    headers = {"Authorization": f"Bearer {shown_once(page)}"}
+    call = {"name": "echo", "parameters": {"message": "hi"}}
+    codes = [httpx.post(f"{server.url}/v1/tools/call", json=call, headers=headers).status_code for _ in range(2)]
+    assert codes == [200, 429]
+
+    chief.open(f"{KEYS}?q=thrifty")
+    expect(page.get_by_text("1 of 1 calls a day")).to_be_visible()
+    chief.accessible()
+    page.get_by_role("link", name="thrifty").first.click()
+    card = page.get_by_role("region", name="Budget")
+    expect(card).to_contain_text("100 %")
+    chief.accessible()
+    page.get_by_label("Budget: calls a day").fill("2")
+    page.get_by_role("button", name="Save changes").click()
+    assert httpx.post(f"{server.url}/v1/tools/call", json=call, headers=headers).status_code == 200

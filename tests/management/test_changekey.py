@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import json
 
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django.utils import timezone
 
 from tools_app import governance
-from tools_app.models import ApiKey, AuditEntry
+from tools_app.models import ApiKey, AuditEntry, BudgetUse
+from tools_app.sdk.budgets import Budget
 
 pytestmark = pytest.mark.django_db
 
@@ -55,3 +58,27 @@ def test_refuses_an_option_with_its_opposite(key: ApiKey) -> None:
     with pytest.raises(CommandError, match="not allowed with"):
         run("changekey", "agent", "--all-tools", "--toolset", "wiki")
     assert not AuditEntry.objects.filter(action="key.change").exists()
+
+
+def test_a_budget_is_given_shown_and_taken_away(key: ApiKey) -> None:
+    assert "changed budget." in run("changekey", "agent", "--budget", "calls/day=100", "--budget", "tokens/month=5000")
+    BudgetUse.objects.create(subject=f"key:{key.pk}", day=timezone.localdate(), calls=82, tokens=5)
+    assert " 82% " in run("listkeys")
+    listed = json.loads(run("listkeys", "--json"))[0]["budget"]
+    assert [(one["unit"], one["period"], one["used"], one["percent"]) for one in listed] == [
+        ("calls", "day", 82, 82),
+        ("tokens", "month", 5, 0),
+    ]
+    run("changekey", "agent", "--budget", "calls/month=7")
+    assert ApiKey.objects.get().budget == Budget(calls_a_month=7)
+    run("changekey", "agent", "--no-budget")
+    assert ApiKey.objects.get().budget is None
+    with pytest.raises(CommandError, match="must be like calls/day=1000"):
+        run("changekey", "agent", "--budget", "calls/week=5")
+
+
+def test_a_key_and_a_toolset_are_made_with_a_budget() -> None:
+    run("addkey", "worker", "--budget", "calls/day=5")
+    run("toolset", "add", "support", "--budget", "tokens/day=900")
+    assert ApiKey.objects.get().budget == Budget(calls_a_day=5)
+    assert "tokens/day 0/900 (0%)" in run("toolset", "list")

@@ -30,6 +30,7 @@ from tools_app import governance
 from tools_app.base import database
 from tools_app.mcp_server.listing import Listing
 from tools_app.models import Call, ErrorLog
+from tools_app.sdk.budgets import Budget
 from tools_app.sdk.content import EmbeddedResource
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import NotFoundError, UpstreamUnavailableError
@@ -84,7 +85,7 @@ async def test_are_listed_apart_from_templates(hub: Hub, alice: Caller, era: str
     await offer(hub, note, item)
     async with connected(era, alice) as client:
         listed = await client.list_resources()
-        assert [one.uri for one in listed.resources] == ["mine://note", "toolhub://tools"]
+        assert [one.uri for one in listed.resources] == ["mine://note", "toolhub://budgets", "toolhub://tools"]
         mine = listed.resources[0]
         assert (mine.name, mine.title, mine.description) == ("note", "A note", "Something written down.")
         assert (mine.mime_type, mine.size) == ("text/x-note", 4)
@@ -483,3 +484,14 @@ def test_one_that_cannot_be_addressed_takes_only_itself_away() -> None:
     assert all(error.place.startswith("tests/mcp_server/test_resources.py:") for error in pack.broken)
     with pytest.raises(ValueError, match="needs id, part"):
         item.changed(id=1)
+
+
+async def test_the_budgets_of_a_caller_and_what_is_used_of_them(hub: Hub, alice: Caller, era: str) -> None:
+    async with connected(era, alice) as client:
+        assert "Your calls have no budget." in await text(client, "toolhub://budgets")
+    limited = replace(alice, budget=Budget(calls_a_day=4, tokens_a_month=9_000))
+    async with connected(era, limited) as client:
+        await client.call_tool("echo", {"message": "hi"})
+        told = await text(client, "toolhub://budgets")
+        assert "| your key | calls a day | 4 | 1 | 25 % |" in told
+        assert "| your key | tokens a month | 9,000 |" in told

@@ -176,5 +176,6 @@ def _look_up(hashes: list[str], prefix: str) -> _CachedKey:
     except DatabaseError as error:
         raise StorageBusyError(detail=error) from error
     allowed = tuple(key.addresses)
-    caller = Caller("key", f"key:{key.pk}", key.name, frozenset(key.scopes), reach, key.rate, key.asks, allowed)
+    rights = (frozenset(key.scopes), reach, key.rate, key.asks, allowed)
+    caller = Caller("key", f"key:{key.pk}", key.name, *rights, budget=key.budget)
     return _CachedKey(caller, key.pk, key.ends(hashes), addresses.networks(allowed))

@@ -10,9 +10,11 @@ import ipaddress
 import math
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from tools_app.base import conf, hub
+from tools_app.sdk import heavy
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import RateLimitError
 from tools_app.sdk.policies import Buckets, Rate
@@ -23,6 +25,8 @@ ANONYMOUS_SECONDS: Final = 60
 VISITS: Final = 10
 # A request body counts as one more request per this many bytes: its cost grows with its size.
 BYTES_OF_A_REQUEST: Final = 16 * 1024
+# And per so much processor time for large values.
+SECONDS_OF_A_REQUEST: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,8 @@ class Limits:
 
 def count_caller(caller: Caller) -> LimitStatus | None:
     """Count a request of a caller. None if there is no limit."""
+    heavy.arrivals.note(caller.id)
+    heavy.charged.set(partial(count_work, caller))
     return _count(hub.part(Limits).callers, caller.id, _rate(caller), "requests of one caller")
 
 
@@ -67,6 +73,18 @@ def count_body(caller: Caller, size: int) -> None:
     rate = _rate(caller)
     if rate.most and size >= BYTES_OF_A_REQUEST:
         hub.part(Limits).callers.of(caller.id, rate).owe(size // BYTES_OF_A_REQUEST)
+
+
+def count_answer(caller: Caller, size: int) -> None:
+    """Count the size of a list that a request got, likewise."""
+    count_body(caller, size)
+
+
+def count_work(caller: Caller, seconds: float) -> None:
+    """Count the processor time that values of a request took, likewise."""
+    rate = _rate(caller)
+    if rate.most and seconds >= SECONDS_OF_A_REQUEST:
+        hub.part(Limits).callers.of(caller.id, rate).owe(seconds / SECONDS_OF_A_REQUEST)
 
 
 def count_stranger(address: str) -> LimitStatus | None:

@@ -18,6 +18,7 @@ from tools_app.admin import theme
 from tools_app.admin.key_words import SCOPE_WORDS
 from tools_app.models import ApiKey, Connection, Toolset
 from tools_app.models.keys import after, default_scopes
+from tools_app.sdk import budgets
 from tools_app.sdk.errors import ToolError
 from tools_app.sdk.reach import ENVIRONMENT
 
@@ -90,7 +91,7 @@ class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes none when 
 
     class Meta:
         model = ApiKey
-        fields = ("name", "scopes", "asks", "rate_calls", "rate_seconds")
+        fields = ("name", "scopes", "asks", "rate_calls", "rate_seconds", *budgets.PARTS)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -122,6 +123,7 @@ class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # it takes none when 
             may_destroy=may_destroy,
             asks=data["asks"],
             rate=None if None in (calls, seconds) else (calls, seconds),
+            budget=budgets.Budget(**{part: data[part] for part in budgets.PARTS}),
             addresses=data["addresses"],
         )
         # A key can end within a day, which the form does not show; that stays unless another day is entered.

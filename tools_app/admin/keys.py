@@ -21,11 +21,12 @@ from django.views.decorators.debug import sensitive_variables
 
 from tools_app import governance
 from tools_app.access import actions
-from tools_app.admin import connecting, exports, key_words, links
+from tools_app.admin import budget_words, connecting, exports, key_words, links
 from tools_app.admin.filters import KeyStateFilter
 from tools_app.admin.governed import FailuresAsMessages, GovernedAdmin, actor, posted, require
 from tools_app.admin.key_form import KINDS, KeyForm
 from tools_app.admin.lists import Column
+from tools_app.journal.budgets import limits
 from tools_app.models import Agent, ApiKey, Call
 from tools_app.models.keys import KeyQuerySet
 from tools_app.sdk.reach import ENVIRONMENT
@@ -44,7 +45,10 @@ class _WithSecret(Protocol):
 @admin.register(ApiKey)
 class KeyAdmin(GovernedAdmin[ApiKey]):
     form = KeyForm
-    list_display = ("name", "shown_prefix", "shown_kinds", "shown_toolsets", "calls", "last_used", "expires", "state")
+    list_display = (
+        "name", "shown_prefix", "shown_kinds", "shown_toolsets", "calls", "shown_budget", "last_used", "expires",
+        "state",
+    )  # fmt: skip
     list_filter = (KeyStateFilter,)
     search_fields = ("name", "prefix")
     search_help_text = gettext_lazy("Name or prefix")
@@ -61,8 +65,8 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
         "shown_toolsets", "shown_connections", "shown_kinds", "asks", "shown_rate", "shown_addresses",
     )  # fmt: skip
     rights = (
-        "scopes", "kinds", "tools", "toolsets", "connections", "asks", ("rate_calls", "rate_seconds"), "addresses",
-        "last_day",
+        "scopes", "kinds", "tools", "toolsets", "connections", "asks", ("rate_calls", "rate_seconds"),
+        ("calls_a_day", "calls_a_month"), ("tokens_a_day", "tokens_a_month"), "addresses", "last_day",
     )  # fmt: skip
     facts = ("name", "shown_prefix", "state", "owner", "created", "rotated", "expires", "last_used")
 
@@ -211,6 +215,7 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
                 key=key,
                 sentences=key_words.permissions(key),
                 attention=key_words.attention(key, now),
+                budget=budget_words.lines(limits({caller: key.budget}, now)[caller]),
                 months=key_words.usage(key, now) if may_see_calls else None,
                 agents=Agent.objects.connected().filter(caller_id=caller)[:MOST_SHOWN]
                 if actions.AGENTS_READ.permits(request.user)
@@ -276,7 +281,10 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
         return rows.prefetch_related("toolsets", "connections")
 
     def complete_rows(self, request: HttpRequest, rows: Any) -> None:
-        """One query for the calls of all keys of the page."""
+        """One query for the calls of all keys of the page, and one for their budgets."""
+        budgets = limits({f"key:{key.pk}": key.budget for key in rows}, timezone.now())
+        for key in rows:
+            key.limits = budgets[f"key:{key.pk}"]
         if actions.CALLS_READ.permits(request.user):
             numbers = key_words.calls_this_month(rows, timezone.now())
             for key in rows:
@@ -286,6 +294,8 @@ class KeyAdmin(GovernedAdmin[ApiKey]):
     def calls(self, key: ApiKey) -> str:
         number: int | None = getattr(key, "calls_this_month", None)
         return "–" if number is None else f"{number:,}"
+
+    shown_budget = Column[Any](gettext_lazy("Budget"), lambda key: budget_words.shown(key.limits))
 
     @admin.display(description=gettext_lazy("State"), ordering=F("revoked_at").asc(nulls_first=True))
     def state(self, key: ApiKey) -> SafeString:

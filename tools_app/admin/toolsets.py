@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Final, Protocol, cast
 
 from django.contrib import admin, messages
@@ -12,18 +12,21 @@ from django.forms import ModelForm
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
+from django.utils import timezone
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 
 from tools_app import governance
 from tools_app.access import actions
-from tools_app.admin import links, toolset_preview
+from tools_app.admin import budget_words, links, toolset_preview
 from tools_app.admin.governed import FailuresAsMessages, GovernedAdmin, actor, require
 from tools_app.admin.lists import Column
 from tools_app.admin.toolset_form import ToolsetForm
 from tools_app.catalog import catalog
+from tools_app.journal.budgets import limits
 from tools_app.models import Toolset
+from tools_app.sdk.budgets import PARTS, Limit
 
 MOST_SHOWN: Final = 100
 
@@ -34,12 +37,15 @@ class ToolsetRow(Protocol):
     key_count: int
     tool_count: int
     tokens: int
+    limits: Sequence[Limit]
 
 
 @admin.register(Toolset)
 class ToolsetAdmin(GovernedAdmin[Toolset]):
     form = ToolsetForm
-    list_display = ("shown_name", "shown_selectors", "shown_tools", "shown_tokens", "shown_keys", "changed")
+    list_display = (
+        "shown_name", "shown_selectors", "shown_tools", "shown_tokens", "shown_budget", "shown_keys", "changed",
+    )  # fmt: skip
     list_display_links = None
     search_fields = ("name", "description")
     search_help_text = _lazy("Name or description")
@@ -57,18 +63,21 @@ class ToolsetAdmin(GovernedAdmin[Toolset]):
         """Only sources can be selected by the address of the form."""
         return {"packs": request.GET.getlist("packs")}
 
-    def get_fields(self, request: HttpRequest, obj: Toolset | None = None) -> tuple[str, ...]:
-        return ("name", *governance.TOOLSET)
+    def get_fields(self, request: HttpRequest, obj: Toolset | None = None) -> Any:
+        others = tuple(part for part in governance.TOOLSET if part not in PARTS)
+        return ("name", *others, ("calls_a_day", "calls_a_month"), ("tokens_a_day", "tokens_a_month"))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Toolset | None = None) -> tuple[str, ...]:
         # Agents are started with its name, so renaming would break them.
         return () if obj is None else ("name",)
 
     def complete_rows(self, request: HttpRequest, rows: Iterable[Toolset]) -> None:
-        snapshot = catalog.current()
-        for toolset in rows:
+        snapshot, toolsets = catalog.current(), list(rows)
+        budgets = limits({f"toolset:{toolset.name}": toolset.budget for toolset in toolsets}, timezone.now())
+        for toolset in toolsets:
             preview, row = toolset_preview.of(toolset, snapshot), cast(ToolsetRow, toolset)
             row.tool_count, row.tokens = preview.count, preview.listed_tokens
+            row.limits = budgets[f"toolset:{toolset.name}"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Toolset]:
         return super().get_queryset(request).annotate(key_count=Count("keys"))
@@ -95,6 +104,7 @@ class ToolsetAdmin(GovernedAdmin[Toolset]):
         title = _("Approximate tokens an agent reads when it lists these tools")
         return links.figure(toolset.tokens, title)
 
+    shown_budget = Column[ToolsetRow](_lazy("Budget"), lambda toolset: budget_words.shown(toolset.limits))
     shown_keys = Column[ToolsetRow](_lazy("Keys"), lambda toolset: toolset.key_count, "key_count")
     changed = Column[Toolset](_lazy("Changed"), lambda toolset: links.when(toolset.updated_at), "updated_at")
 
@@ -136,8 +146,10 @@ class ToolsetAdmin(GovernedAdmin[Toolset]):
         if record is not None:
             # A rejected form has changed the object; show the stored values.
             toolset = Toolset.objects.get(pk=record.pk)
+            subject = f"toolset:{toolset.name}"
             context.update(
                 toolset=toolset,
+                budget=budget_words.lines(limits({subject: toolset.budget}, timezone.now())[subject]),
                 saved=toolset_preview.of(toolset, catalog.current()),
                 command=f"toolhub runmcp --toolset {toolset.name}",
                 keys=toolset.keys.order_by("name")[:MOST_SHOWN],

@@ -9,10 +9,11 @@ from typing import Final
 
 from django.db.models import Q, Sum
 
-from tools_app.journal import disk
+from tools_app.journal import budgets, disk
 from tools_app.journal.insights import ERRORS
-from tools_app.models import Alert, ApiKey, Approval, Call, CallHour, ToolRecord
+from tools_app.models import Alert, ApiKey, Approval, Call, CallHour, ToolRecord, Toolset
 from tools_app.models.alerts import Event, new_alert, note_alerts
+from tools_app.models.budgets import HAS_BUDGET
 from tools_app.models.figures import HOUR, beginning
 from tools_app.setup.backup import status
 
@@ -31,7 +32,7 @@ QUIET: Final = {Event.ERROR_RATE: HOUR, Event.DISK_LOW: timedelta(days=7)}
 
 def find(now: datetime) -> int:
     """Write the alerts that are due. Returns their number. Any process may, also several at once."""
-    found = [*_approvals(now), *_keys(now), *_backups(now), *_disks(now), *_error_rates(now)]
+    found = [*_approvals(now), *_keys(now), *_budgets(now), *_backups(now), *_disks(now), *_error_rates(now)]
     # Nothing is written if all are known: even a write without effect would wait for the lock.
     known = set(Alert.objects.filter(cause__in=[alert.cause for alert in found]).values_list("cause", flat=True))
     new = [alert for alert in found if alert.cause not in known and not _is_quiet(alert)]
@@ -70,6 +71,32 @@ def _keys(now: datetime) -> Iterator[Alert]:
             values = {"name": key.name, "until": until}
             caller = (f"key:{key.pk}", key.name)
             yield new_alert(Event.KEY_EXPIRING, cause, now, subject=subject, caller=caller, details=values)
+
+
+def _budgets(now: datetime) -> Iterator[Alert]:
+    keys = ApiKey.objects.usable(now).filter(HAS_BUDGET)
+    owners: dict[str, ApiKey | Toolset] = {f"key:{key.pk}": key for key in keys}
+    owners |= {f"toolset:{toolset.name}": toolset for toolset in Toolset.objects.filter(HAS_BUDGET)}
+    for name, limits in budgets.limits({name: owner.budget for name, owner in owners.items()}, now).items():
+        owner, kind = owners[name], name.partition(":")[0]
+        subject = f"{kind}:{owner.pk}"
+        for limit in limits:
+            level = next((level for level in (100, budgets.ALMOST) if limit.percent >= level), None)
+            if level is None:
+                continue
+            until = limit.resets_at.isoformat()
+            values = {
+                "kind": kind,
+                "name": owner.name,
+                "unit": limit.unit,
+                "period": limit.period,
+                "limit": limit.most,
+                "level": level,
+                "until": until,
+            }
+            caller = (subject, owner.name) if kind == "key" else ("", "")
+            cause = f"{subject}:{limit.unit}:{limit.period}:{until}:{level}"
+            yield new_alert(Event.BUDGET_REACHED, cause, now, subject=subject, caller=caller, details=values)
 
 
 def _backups(now: datetime) -> Iterator[Alert]:

@@ -28,6 +28,7 @@ READINGS: Final[dict[Event, Action]] = {
     Event.DEFINITION_HELD: actions.DEFINITIONS_READ,
     Event.FILE_BROKEN: actions.SOURCES_READ,
     Event.KEY_EXPIRING: actions.KEYS_READ,
+    Event.BUDGET_REACHED: actions.KEYS_READ,
     Event.BACKUP_OVERDUE: actions.AUDIT_READ,
     Event.DISK_LOW: actions.AUDIT_READ,
     Event.EMERGENCY: actions.AUDIT_READ,

@@ -33,6 +33,7 @@ EVENTS: Final = {
     Event.DEFINITION_HELD: gettext_lazy("definition waiting for approval"),
     Event.FILE_BROKEN: gettext_lazy("tool file not loaded"),
     Event.KEY_EXPIRING: gettext_lazy("API key about to expire"),
+    Event.BUDGET_REACHED: gettext_lazy("budget used up, or almost"),
     Event.BACKUP_OVERDUE: gettext_lazy("no good backup"),
     Event.DISK_LOW: gettext_lazy("disk almost full"),
     Event.EMERGENCY: gettext_lazy("emergency sign-in"),
@@ -42,12 +43,22 @@ SEVERITIES: Final = {
     Severity.WARNING: gettext_lazy("warning"),
     Severity.INFO: gettext_lazy("info"),
 }
+LIMITS: Final = {
+    ("calls", "day"): gettext_lazy("%(number)s calls a day"),
+    ("tokens", "day"): gettext_lazy("%(number)s tokens a day"),
+    ("calls", "month"): gettext_lazy("%(number)s calls a month"),
+    ("tokens", "month"): gettext_lazy("%(number)s tokens a month"),
+}
 # Where the admin is, in a process without its pages.
 _ADMIN: Final = "/admin/"
 
 
 def moment(time: datetime) -> str:
     return date_format(localtime(time), "DATETIME_FORMAT")
+
+
+def limit_of_budget(unit: str, period: str, most: int) -> str:
+    return str(LIMITS[unit, period]) % {"number": f"{most:,}"}
 
 
 # ---- sentences of the overview as well
@@ -157,6 +168,15 @@ def _key_expiring(alert: Alert, values: Mapping[str, Any]) -> str:
     return _("API key %(name)s expires %(time)s.") % {"name": values.get("name", ""), "time": _time(values, "until")}
 
 
+def _budget_reached(alert: Alert, values: Mapping[str, Any]) -> str:
+    words = _("Budget of the API key %(name)s: %(level)s %% of %(limit)s are used. It resets %(time)s.")
+    if values.get("kind") == "toolset":
+        words = _("Budget of the toolset %(name)s: %(level)s %% of %(limit)s are used. It resets %(time)s.")
+    limit = limit_of_budget(values.get("unit", "calls"), values.get("period", "day"), values.get("limit", 0))
+    about = {"name": values.get("name", ""), "level": values.get("level", 0), "limit": limit}
+    return words % {**about, "time": _time(values, "until")}
+
+
 def _time(values: Mapping[str, Any], name: str) -> str:
     text = values.get(name)
     # Not as the overview says it: a receiver is in another time zone, and in a hurry.
@@ -179,6 +199,7 @@ _SENTENCES: Final[dict[Event, Callable[[Alert, Mapping[str, Any]], str]]] = {
     Event.DEFINITION_HELD: _definition_held,
     Event.FILE_BROKEN: lambda _, values: file_broken(values.get("why", "")),
     Event.KEY_EXPIRING: _key_expiring,
+    Event.BUDGET_REACHED: _budget_reached,
     Event.BACKUP_OVERDUE: lambda _, values: backup_overdue(
         datetime.fromisoformat(values["made_at"]) if values.get("made_at") else None
     ),
@@ -216,6 +237,7 @@ _RECORDS: Final = {
     "connection": "connection",
     "source": "source",
     "key": "apikey",
+    "toolset": "toolset",
 }
 # Lists of what is waiting, or broken, at a source.
 _LISTS: Final = {Event.DEFINITION_HELD: "definition", Event.FILE_BROKEN: "toolrecord"}

@@ -16,6 +16,7 @@ from tools_app.api import (
     alerts,
     approvals,
     audit,
+    budgets,
     calling,
     calls,
     connections,
@@ -72,6 +73,7 @@ api.add_router("v1/tools", search.router)
 api.add_router("v1/tools", tool_server.router)
 api.add_router("v1/tools", tools.router)
 api.add_router("v1/dependencies", dependencies.router)
+api.add_router("v1/budgets", budgets.router)
 api.add_router("v1/calls", calls.router)
 api.add_router("v1/errors", failures.router)
 api.add_router("v1/agents", agents.router)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Annotated, Any, Literal, Self, cast
 
@@ -14,15 +15,18 @@ from pydantic import BeforeValidator, ConfigDict, Field
 from tools_app import governance
 from tools_app.access import actions
 from tools_app.access.addresses import MOST_NETWORKS
+from tools_app.api import budgets
 from tools_app.api.answers import AsIs, NumberAsText, ResponseSchema, Timestamp
 from tools_app.api.authentication import actor_of, require
 from tools_app.api.bodies import NOT_BLANK, Body, Reason, without_default
+from tools_app.api.budgets import BudgetDecision, BudgetItem, LimitItem
 from tools_app.api.cursors import Pages
 from tools_app.api.errors import Failure
 from tools_app.api.queries import Cursor, Limit, Moment, QueryString, number_in_path, optional
 from tools_app.api.routing import StrictRouter
 from tools_app.api.tools import RateDecision, RateLimit
 from tools_app.base import database
+from tools_app.journal.budgets import limits
 from tools_app.models import ApiKey
 from tools_app.sdk.errors import NotFoundError, ValidationError
 from tools_app.sdk.reach import ENVIRONMENT
@@ -61,6 +65,8 @@ class KeyItem(ResponseSchema):
         description="Which of its calls require an operator's approval"
     )
     rate_limit: RateLimit | None = Field(validation_alias="rate")
+    budget: BudgetItem | None = Field(description=budgets.DECISION)
+    budget_use: list[LimitItem] = Field(description=budgets.USE)
     addresses: AsIs[list[str]] = Field(description=_ADDRESSES)
     owner: str | None
     created_at: Timestamp
@@ -70,7 +76,17 @@ class KeyItem(ResponseSchema):
     last_used_at: Timestamp | None
 
     @classmethod
+    def of_all(cls, keys: Sequence[ApiKey], /, **details: Any) -> list[Self]:
+        """For database threads: one query for what is used of all their budgets."""
+        uses = limits({f"key:{key.pk}": key.budget for key in keys}, timezone.now())
+        return [cls._shown(key, budget_use=uses[f"key:{key.pk}"], **details) for key in keys]
+
+    @classmethod
     def shown(cls, key: ApiKey, /, **details: Any) -> Self:
+        return cls.of_all([key], **details)[0]
+
+    @classmethod
+    def _shown(cls, key: ApiKey, /, **details: Any) -> Self:
         now = timezone.now()
         previous_works = key.previous_works(now)
         return cls.of(
@@ -121,6 +137,7 @@ class KeyRequest(Body):
     rate_limit: RateDecision | None = Field(
         default=None, description="Rate limit of all requests; null: the default from the settings"
     )
+    budget: BudgetDecision | None = Field(default=None, description=budgets.DECISION)
     addresses: Addresses = Field(default=[], description=_ADDRESSES, examples=[["192.0.2.7", "10.0.0.0/8"]])
     expires_at: Moment | None = None
 
@@ -165,6 +182,7 @@ class KeyChange(Body):
         default=None,
         description="Rate limit of all requests; null: the default from the settings",
     )
+    budget: BudgetDecision | None = Field(default=None, description=budgets.DECISION)
     addresses: Addresses = Field(default=[], description=_ADDRESSES, json_schema_extra=without_default)
     expires_at: Moment | None = Field(default=None, description="null: never")
     reason: Reason = ""
@@ -184,6 +202,8 @@ class KeyChange(Body):
             given["asks"] = _stored(self.asks)
         if "rate_limit" in given:
             given["rate"] = _pair(given.pop("rate_limit"))
+        if self.budget is not None:
+            given["budget"] = self.budget.budget()
         return cast(governance.KeyChanges, given)
 
 
@@ -206,15 +226,20 @@ async def list_keys(request: HttpRequest, query: Query[KeysQuery]) -> KeyPage:
     """List the keys, newest first. Requires `admin:*`. Secrets are never returned."""
     caller = require(request, actions.KEYS_READ)
     pages = Pages("keys", caller, query)
-    keys, cursor = await database.run(pages.page, _rows(), query.cursor, query.limit)
-    return KeyPage(keys=[KeyItem.shown(key) for key in keys], next_cursor=cursor)
+
+    def page() -> KeyPage:
+        keys, cursor = pages.page(_rows(), query.cursor, query.limit)
+        return KeyPage(keys=KeyItem.of_all(keys), next_cursor=cursor)
+
+    return await database.run(page)
 
 
 @router.post("", response={201: NewKey, 409: Failure})
 async def create_key(request: HttpRequest, body: KeyRequest) -> NewKey:
     """Create a key. Requires `admin:*`. Only this response contains the key itself.
 
-    The new key cannot exceed the limits of your key: toolsets, access level, required approvals, rate limit, addresses.
+    The new key cannot exceed the limits of your key: toolsets, access level, required approvals, rate limit, budget,
+    addresses.
     """
     actor = actor_of(request, actions.KEY_CREATE)
 
@@ -229,6 +254,7 @@ async def create_key(request: HttpRequest, body: KeyRequest) -> NewKey:
             may_destroy=body.may_destroy,
             asks=_stored(body.asks),
             rate=_pair(body.rate_limit),
+            budget=body.budget.budget() if body.budget else None,
             addresses=body.addresses,
             expires_at=body.expires_at,
         )
@@ -241,7 +267,7 @@ async def create_key(request: HttpRequest, body: KeyRequest) -> NewKey:
 async def show_key(request: HttpRequest, key_id: str) -> KeyItem:
     """Show a key, without its secret. Requires `admin:*`."""
     require(request, actions.KEYS_READ)
-    return KeyItem.shown(await database.run(_get, key_id))
+    return await database.run(lambda: KeyItem.shown(_get(key_id)))
 
 
 @router.patch("/{key_id}", response={200: KeyItem, 409: Failure})

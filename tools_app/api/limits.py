@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
 from tools_app.access import limits
@@ -26,6 +26,9 @@ def count_stranger(request: HttpRequest) -> None:
 
 def add_headers(request: HttpRequest, response: HttpResponseBase) -> None:
     """Report the rate limit that the request counted against."""
+    caller = getattr(request, "auth", None)
+    if request.method == "GET" and isinstance(caller, Caller) and isinstance(response, HttpResponse):
+        limits.count_answer(caller, len(response.content))
     status: LimitStatus | None = getattr(request, "_toolhub_limit_status", None)
     if status is not None:
         for name, value in zip(HEADERS, (status.limit, status.remaining, status.reset), strict=True):

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest
+from django.utils import timezone
 from ninja import Query
 from pydantic import ConfigDict, Field
 
 from tools_app import governance
 from tools_app.access import actions
+from tools_app.api import budgets
 from tools_app.api.answers import AsIs, ResponseSchema, Timestamp
 from tools_app.api.authentication import actor_of, require
 from tools_app.api.bodies import NOT_BLANK, Body, Reason
+from tools_app.api.budgets import BudgetDecision, BudgetItem, LimitItem
 from tools_app.api.errors import Failure
 from tools_app.api.queries import Removal
 from tools_app.api.routing import StrictRouter
 from tools_app.base import database
 from tools_app.catalog import catalog, listed
+from tools_app.journal.budgets import limits
 from tools_app.models import Toolset
+from tools_app.sdk.budgets import Budget, Limit
 from tools_app.sdk.errors import NotFoundError
 from tools_app.sdk.names import NAME
 
@@ -39,6 +46,7 @@ _DETAIL = (
     "without the form of its answers and without labels (minimal); empty: the default from the settings"
 )
 _OVERRIDES = "Other names and descriptions of tools in this toolset, by tool name"
+_BUDGET = f"For all calls through the toolset together. {budgets.DECISION}"
 
 
 class ToolOverride(Body):
@@ -61,6 +69,8 @@ class ToolsetItem(ResponseSchema):
     mode: AsIs[Mode] = Field(description=_MODE)
     detail: AsIs[Detail] = Field(description=_DETAIL)
     overrides: AsIs[dict[str, ToolOverride]] = Field(description=_OVERRIDES)
+    budget: BudgetItem | None = Field(description=_BUDGET)
+    budget_use: list[LimitItem] = Field(description=budgets.USE)
     keys: int = Field(
         validation_alias="number_of_keys", description="Number of keys restricted to it, including revoked ones"
     )
@@ -91,10 +101,14 @@ class ToolsetChange(Body):
     mode: Mode = Field(default="", description=_MODE)
     detail: Detail = Field(default="", description=_DETAIL)
     overrides: dict[str, ToolOverride] = Field(default={}, max_length=1000, description=_OVERRIDES)
+    budget: BudgetDecision | None = Field(default=None, description=_BUDGET)
     reason: Reason = ""
 
     def values(self) -> dict[str, Any]:
-        return self.model_dump(exclude_unset=True, exclude={"name", "reason"})
+        values = self.model_dump(exclude_unset=True, exclude={"name", "reason", "budget"})
+        if "budget" in self.model_fields_set:
+            values |= asdict(self.budget.budget() if self.budget else Budget())
+        return values
 
 
 class ToolsetRequest(ToolsetChange):
@@ -111,7 +125,13 @@ class ToolsetRequest(ToolsetChange):
 async def list_toolsets(request: HttpRequest) -> Toolsets:
     """List the toolsets by name. Requires `admin:*`."""
     require(request, actions.TOOLSETS_READ)
-    items = [ToolsetItem.of(toolset) for toolset in await database.run(list, _rows())]
+
+    def all_items() -> list[ToolsetItem]:
+        toolsets = list(_rows())
+        uses = _uses(toolsets)
+        return [ToolsetItem.of(toolset, budget_use=uses[f"toolset:{toolset.name}"]) for toolset in toolsets]
+
+    items = await database.run(all_items)
     return Toolsets(toolsets=items, total=len(items))
 
 
@@ -163,10 +183,16 @@ def _rows() -> QuerySet[Toolset]:
     return Toolset.objects.annotate(number_of_keys=Count("keys")).order_by("name")
 
 
+def _uses(toolsets: Sequence[Toolset]) -> dict[str, Sequence[Limit]]:
+    return limits({f"toolset:{toolset.name}": toolset.budget for toolset in toolsets}, timezone.now())
+
+
 async def _detail(name: str) -> ToolsetDetail:
-    toolset = await database.run(_rows().filter(name=_valid_name(name)).first)
-    if toolset is None:
+    toolsets = await database.run(list, _rows().filter(name=_valid_name(name)))
+    if not toolsets:
         raise _not_found()
+    toolset = toolsets[0]
+    uses = await database.run(_uses, toolsets)
     choice = toolset.choice()
     snapshot = await catalog.fresh()
     entries = [entry for entry in snapshot.all if choice.holds(entry)]
@@ -174,6 +200,7 @@ async def _detail(name: str) -> ToolsetDetail:
     costs = listed.costs(view)
     return ToolsetDetail.of(
         toolset,
+        budget_use=uses[f"toolset:{name}"],
         tools=[entry.name for entry in entries],
         tokens=sum(costs.get(entry.name, 0) for entry in entries if entry.callable and not entry.is_finder),
         listed_tokens=listed.cost_of_list(view),

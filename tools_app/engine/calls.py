@@ -14,7 +14,7 @@ from tools_app.base import conf, log_fields, ports
 from tools_app.catalog import available, catalog, obstacles
 from tools_app.catalog.entry import MANY, Entry
 from tools_app.catalog.snapshot import Snapshot
-from tools_app.engine import answers, approvals, replies
+from tools_app.engine import answers, approvals, budgets, replies
 from tools_app.engine.answers import Answer
 from tools_app.engine.attempts import Attempts, Plan
 from tools_app.engine.cache import Cache
@@ -238,6 +238,7 @@ class Calls:
         self.guards.count(caller.id, entry.name, _rate(entry, caller))
         if through is not None and through.policy.decided("rate"):
             self.guards.count(caller.id, through.name, through.policy.rate)
+        await budgets.admit(running, entry, snapshot)
         running.invoked()
         if options.idempotency_key is not None and (earlier := await running.earlier(options.idempotency_key, values)):
             answer = running.replayed(earlier)
@@ -321,7 +322,7 @@ class Calls:
             return returned
         if running.options.as_value:
             returned = replace(returned, write=None)
-        answer = await heavy.by_size(returned.value, answers.shaped, plan.entry, returned)
+        answer = await heavy.by_size_in_turn(running.caller.id, returned.value, answers.shaped, plan.entry, returned)
         # A tool that reads stored answers passes on their content.
         return replace(answer, untrusted=True) if plan.context.answers.untrusted else answer
 

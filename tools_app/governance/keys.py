@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any, Final, TypedDict, Unpack
 
@@ -17,6 +18,8 @@ from tools_app.governance.managed import Kind, refuse_managed
 from tools_app.models import ApiKey, Connection, KeyConnection, KeyToolset, Toolset
 from tools_app.models.keys import Asks, default_scopes
 from tools_app.models.tools import MAX_RATE_CALLS, MAX_RATE_SECONDS
+from tools_app.sdk.budgets import MOST as MOST_BUDGET
+from tools_app.sdk.budgets import Budget
 from tools_app.sdk.context import Caller
 from tools_app.sdk.errors import AuthorizationError, ConflictError, ValidationError, shortened
 from tools_app.sdk.policies import Rate
@@ -37,6 +40,7 @@ def create_key(
     may_destroy: bool = True,
     asks: str = Asks.NOTHING,
     rate: tuple[int, int] | None = None,
+    budget: Budget | None = None,
     addresses: Iterable[str] = (),
     expires_at: datetime | None = None,
     owner: Any = None,
@@ -45,8 +49,9 @@ def create_key(
 
     Without toolsets it reaches every tool. It uses only the connections named here, by default those of the
     environment. A key that may not write may not destroy either. `asks` is one of `Asks`: the calls that need approval.
-    `rate` is the number of requests, and the window in seconds. `addresses` are those from which it can be used; none:
-    any. If a program creates the key, it gets no more rights than the program has.
+    `rate` is the number of requests, and the window in seconds. Calls are refused when `budget` is spent. `addresses`
+    are those from which it can be used; none: any. If a program creates the key, it gets no more rights than the
+    program has.
 
     Raises:
         AuthorizationError: the key would have more rights than its creator.
@@ -56,11 +61,11 @@ def create_key(
     name, granted = name.strip(), sorted(set(default_scopes() if scopes is None else scopes))
     if not name or len(name) > 100:
         raise ValidationError("A key needs a name of 1 to 100 characters")
-    _check(granted, asks, rate)
+    _check(granted, asks, rate, budget)
     toolset_names, through, allowed = frozenset(toolsets or ()), set(connections), networks.normalized(addresses)
     if actor.caller is not None:
         reach = Reach(toolset_names or None, may_write, may_write and may_destroy, frozenset(through))
-        refuse_wider(actor.caller, reach, asks, Rate(*rate) if rate else None, allowed)
+        refuse_wider(actor.caller, reach, asks, Rate(*rate) if rate else None, allowed, budget)
     secret, prefix = secrets.new_key()
     with changing(actions.KEY_CREATE, actor) as change:
         toolset_rows, accounts = _toolsets(set(toolset_names)), _accounts(through)
@@ -80,6 +85,7 @@ def create_key(
             addresses=allowed,
             expires_at=expires_at,
             owner=owner,
+            **asdict(budget or Budget()),
         )
         KeyToolset.objects.bulk_create(KeyToolset(key=key, toolset=toolset) for toolset in toolset_rows)
         KeyConnection.objects.bulk_create(KeyConnection(key=key, connection=account) for account in accounts)
@@ -97,6 +103,7 @@ class KeyChanges(TypedDict, total=False):
     may_destroy: bool
     asks: str
     rate: tuple[int, int] | None
+    budget: Budget | None
     addresses: Iterable[str]
     expires_at: datetime | None
 
@@ -122,7 +129,7 @@ def change_key(key: ApiKey, *, actor: Actor, reason: str = "", **changes: Unpack
         if not row.usable(now):
             message = f"The key {row.name!r} is {row.state(now)}: it cannot be changed"
             raise ConflictError(message, next_step="Make another key.")
-        _check(after["scopes"], after["asks"], after["rate"])
+        _check(after["scopes"], after["asks"], after["rate"], after["budget"])
         different = [part for part in after if after[part] != before[part]]
         if "expires_at" in different and after["expires_at"] is not None and after["expires_at"] <= now:
             raise ValidationError("The expiry is in the past", next_step="Revoke the key to end it now.")
@@ -145,7 +152,7 @@ def _refuse_change(caller: Caller, key: ApiKey, before: dict[str, Any], after: d
         toolsets, through = frozenset(rights["toolsets"] or ()) or None, frozenset(rights["connections"])
         reach = Reach(toolsets, rights["may_write"], rights["may_destroy"], through)
         rate = Rate(*rights["rate"]) if rights["rate"] else None
-        refuse_wider(caller, reach, rights["asks"], rate, rights["addresses"])
+        refuse_wider(caller, reach, rights["asks"], rate, rights["addresses"], rights["budget"])
 
 
 def _store(key: ApiKey, different: dict[str, Any]) -> None:
@@ -153,6 +160,8 @@ def _store(key: ApiKey, different: dict[str, Any]) -> None:
     columns = {part: value for part, value in different.items() if part not in _RELATED}
     if "rate" in different:
         columns["rate_calls"], columns["rate_seconds"] = different["rate"] or (None, None)
+    if "budget" in different:
+        columns |= asdict(different["budget"] or Budget())
     if "toolsets" in different:
         toolsets = _toolsets(set(different["toolsets"] or ()))
         KeyToolset.objects.filter(key=key).delete()
@@ -167,7 +176,7 @@ def _store(key: ApiKey, different: dict[str, Any]) -> None:
 
 
 # Parts that are not a column of the same name.
-_RELATED: Final = frozenset({"toolsets", "connections", "rate"})
+_RELATED: Final = frozenset({"toolsets", "connections", "rate", "budget"})
 
 
 def _rights(key: ApiKey) -> dict[str, Any]:
@@ -180,6 +189,7 @@ def _rights(key: ApiKey) -> dict[str, Any]:
         "may_destroy": key.may_destroy,
         "asks": key.asks,
         "rate": (key.rate_calls, key.rate_seconds) if key.rate else None,
+        "budget": key.budget,
         "addresses": key.addresses,
         "expires_at": key.expires_at,
     }
@@ -201,6 +211,8 @@ def _changed(changes: KeyChanges, before: dict[str, Any]) -> dict[str, Any]:
     if "connections" in changes:
         through = set(changes["connections"])
         after["connections"] = [ENVIRONMENT] * (ENVIRONMENT in through) + sorted(through - {ENVIRONMENT})
+    if "budget" in changes:
+        after["budget"] = changes["budget"] or None
     if "addresses" in changes:
         after["addresses"] = networks.normalized(changes["addresses"])
     may_write = changes.get("may_write", before["may_write"])
@@ -214,6 +226,8 @@ def _in_audit(value: Any) -> Any:
     """A value of a key, as JSON."""
     if isinstance(value, datetime):
         return value.isoformat()
+    if isinstance(value, Budget):
+        return value.as_dict()
     return list(value) if isinstance(value, tuple) else value
 
 
@@ -228,13 +242,16 @@ def _rights_in_audit(
         "may_destroy": key.may_destroy,
         "asks": key.asks or None,
         "rate": rate and list(rate),
+        "budget": _in_audit(key.budget),
         "addresses": key.addresses or None,
         "expires_at": key.expires_at and key.expires_at.isoformat(),
     }
     return {part: [None, value] for part, value in rights.items() if value is not None}
 
 
-def refuse_wider(caller: Caller, reach: Reach, asks: str, rate: Rate | None, allowed: Iterable[str]) -> None:
+def refuse_wider(
+    caller: Caller, reach: Reach, asks: str, rate: Rate | None, allowed: Iterable[str], budget: Budget | None
+) -> None:
     """A key cannot grant more than it has. An unrestricted one administers the hub, and may grant anything.
 
     Raises:
@@ -249,9 +266,11 @@ def refuse_wider(caller: Caller, reach: Reach, asks: str, rate: Rate | None, all
         beyond.append("the calls that an operator has to approve")
     if caller.rate is not None and not (rate and rate.within(caller.rate)):
         beyond.append("its rate limit")
+    if caller.budget is not None and not (budget and budget.within(caller.budget)):
+        beyond.append("its budget")
     if not networks.within(allowed, caller.addresses):
         beyond.append("its allowed addresses")
-    restricted = not mine.everything or bool(caller.asks) or caller.rate is not None
+    restricted = not mine.everything or bool(caller.asks) or caller.rate is not None or caller.budget is not None
     # Callers that set up connections may grant them, like users; a restricted caller only its own.
     if restricted and mine.connections is not None and not (reach.connections or frozenset()) <= mine.connections:
         beyond.append("its connections")
@@ -265,7 +284,7 @@ def refuse_wider(caller: Caller, reach: Reach, asks: str, rate: Rate | None, all
 _STRICTNESS: Final = {Asks.NOTHING.value: 0, Asks.DESTROYS.value: 1, Asks.WRITES.value: 2}
 
 
-def _check(scopes: Sequence[str], asks: str, rate: tuple[int, int] | None) -> None:
+def _check(scopes: Sequence[str], asks: str, rate: tuple[int, int] | None, budget: Budget | None) -> None:
     """Validation without database access.
 
     Raises:
@@ -275,6 +294,8 @@ def _check(scopes: Sequence[str], asks: str, rate: tuple[int, int] | None) -> No
         raise ValidationError(f"Unknown scope {unknown_names[0]!r}; known are {', '.join(SCOPES)}")
     if rate is not None and not (1 <= rate[0] <= MAX_RATE_CALLS and 1 <= rate[1] <= MAX_RATE_SECONDS):
         raise ValidationError(f"A rate limit is 1 to {MAX_RATE_CALLS} requests in 1 to {MAX_RATE_SECONDS} seconds")
+    if budget is not None and not all(1 <= most <= MOST_BUDGET for most in budget.as_dict().values()):
+        raise ValidationError(f"A limit of a budget is 1 to {MOST_BUDGET:,}, or none")
     if asks not in Asks.values:
         raise ValidationError("Calls to approve are writes, destroys, or none")
 
@@ -334,7 +355,7 @@ def rotate_key(key: ApiKey, *, grace: timedelta, actor: Actor, reason: str = "")
         now = timezone.now()
         row = ApiKey.objects.select_for_update().get(pk=key.pk)
         if actor.caller is not None:
-            refuse_wider(actor.caller, row.reach, row.asks, row.rate, row.addresses)
+            refuse_wider(actor.caller, row.reach, row.asks, row.rate, row.addresses, row.budget)
         if not row.usable(now):
             message = f"The key {row.name!r} is {row.state(now)}: it cannot be rotated"
             raise ConflictError(message, next_step="Make another key.")

@@ -14,13 +14,14 @@ from tools_app.governance.actors import Actor, changing
 from tools_app.governance.managed import Kind, refuse_managed
 from tools_app.models import Toolset
 from tools_app.models.toolsets import LIKE_A_TOOL
+from tools_app.sdk import budgets
 from tools_app.sdk.errors import ConflictError, NotFoundError, Problem, ValidationError, shortened
 from tools_app.sdk.names import NAME, folded
 from tools_app.text import hygiene
 
 SELECTORS: Final = ("packs", "categories", "tags", "names")
 # The parts of a toolset that can be changed, beside its name.
-TOOLSET: Final = ("description", *SELECTORS, "read_only", "mode", "detail", "overrides")
+TOOLSET: Final = ("description", *SELECTORS, "read_only", "mode", "detail", "overrides", *budgets.PARTS)
 MOST_CHARACTERS: Final = 64
 MOST_NAMED: Final = 10
 MOST_OVERRIDES: Final = 1_000

@@ -39,6 +39,8 @@ class CallNotes:
         # True once its first row has been sent to the database, and once its end has.
         self.is_begun = False
         self.is_ended = False
+        # The budgets that it counts for; none until they have been checked.
+        self.counts_for: tuple[str, ...] = ()
         # The HTTP client of this call, which measures the upstream's time.
         self.upstream: ApiClient | None = None
         self._journal = journal
@@ -139,7 +141,8 @@ class CallNotes:
         if reply is not None:
             reply = await self._journal.replies.applied(reply)
         self.is_ended = True
-        await self._journal.write(JournalEntry(self.call, failure_rows, known=self.is_begun, reply=reply))
+        entry = JournalEntry(self.call, failure_rows, known=self.is_begun, reply=reply, counts_for=self.counts_for)
+        await self._journal.write(entry)
 
     def post(self, failure_rows: Failure | None, *, with_call: bool = False) -> None:
         """Write later, without waiting."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from operator import add, attrgetter
 from typing import Any, Final, Generic, TypeVar
 
@@ -21,6 +21,7 @@ from tools_app.models import (
     Agent,
     Alert,
     ApiKey,
+    BudgetUse,
     Call,
     CallHour,
     ErrorGroup,
@@ -32,12 +33,15 @@ from tools_app.models import (
 )
 from tools_app.models.alerts import Event, new_alert
 from tools_app.models.figures import DAY, EVERY, HOUR, SUMS, beginning, numbers_by_duration
+from tools_app.text.budget import tokens_of
 
 M = TypeVar("M", bound=Model)
 
 USE_SECONDS: Final = 60.0
 # Every lease is longer than this.
 SHORTEST_LAPSE: Final = timedelta(seconds=2)
+# A refused call, or one that ended with a question, costs nothing. One whose process was killed is not counted.
+_SPENDING: Final = (Call.Status.SUCCEEDED, Call.Status.FAILED, Call.Status.TIMEOUT, Call.Status.CANCELLED)
 # Calls wait while these are added up: some milliseconds. Fewer cost more in all: 200 take nearly as long.
 FOLDED_AT_ONCE: Final = 500
 
@@ -122,6 +126,17 @@ def delete_agents(agent_ids: list[str]) -> None:
 def insert_counts(calls: Iterable[tuple[Call, int]]) -> None:
     """Leave to `fold` what calls that have ended add to the figures, each `number` times."""
     _many(_COUNTS.insert, [_count(call, number) for call, number in calls])
+
+
+def spend(calls: Iterable[tuple[Call, Collection[str]]]) -> None:
+    """Add calls that have run, and the tokens of their answers, to the use of budgets."""
+    used: dict[tuple[str, date], list[int]] = {}
+    for call, budgets in calls:
+        if call.status in _SPENDING and call.finished_at is not None:
+            day, cost = timezone.localdate(call.finished_at), (1, tokens_of(call.result_bytes))
+            for budget in budgets:
+                used[budget, day] = list(map(add, used.get((budget, day), (0, 0)), cost))
+    _many(_SPEND, [[*_adapted(key), *numbers] for key, numbers in sorted(used.items())])
 
 
 def given_up(calls: Iterable[Call]) -> list[Call]:
@@ -246,6 +261,8 @@ def _adapted(values: Sequence[Any]) -> list[Any]:
 def _adapt(value: Any) -> Any:
     if isinstance(value, datetime):
         return transaction.get_connection().ops.adapt_datetimefield_value(value)
+    if isinstance(value, date):
+        return transaction.get_connection().ops.adapt_datefield_value(value)
     if isinstance(value, str):
         # Drivers do not accept enum members as text.
         return str(value)
@@ -327,6 +344,10 @@ _COUNTED: Final = numbers_by_duration() | {
 _TAKE_FROM_HOUR: Final = (
     f"UPDATE {_HOURS} SET {', '.join(f'{name} = {name} + %s' for name in SUMS)} "  # noqa: S608
     f"WHERE {' AND '.join(f'{name} = %s' for name in _HOUR_KEY)} AND calls >= %s"
+)
+_USES: Final = BudgetUse._meta.db_table
+_SPEND: Final = _insert(BudgetUse, ("subject", "day", "calls", "tokens")) + _on_conflict(
+    "subject, day", {name: f"{_USES}.{name} + excluded.{name}" for name in ("calls", "tokens")}
 )
 _KEYS: Final = IdempotencyKey._meta.db_table
 _WHOSE: Final = "caller_id = %s AND key_hash = %s AND call_id = %s"

@@ -64,6 +64,8 @@ class JournalEntry:
     claim: IdempotencyKey | None = None
     reply: Reply | None = None
     key_used: int | None = None
+    # The budgets that the call counts for.
+    counts_for: tuple[str, ...] = ()
     future: asyncio.Future[bool] | None = None
     until: float = field(default_factory=lambda: time.monotonic() + PATIENCE)
     # True if the call runs after this entry, so nothing has happened yet. The call itself changes meanwhile.
@@ -150,6 +152,9 @@ class Writer:
             rows.insert_failures([entry.failure for entry in accepted if entry.failure is not None])
             counts += [(entry.call, 1) for entry in accepted if entry.call is not None and not entry.begins]
             rows.insert_counts(counts)
+            rows.spend(
+                (entry.call, entry.counts_for) for entry in accepted if entry.call is not None and entry.counts_for
+            )
         if renew:
             self.lease.renewed(time.monotonic())
         self.lease.open.difference_update(entry.call.id for entry in conflicting if entry.call is not None)

@@ -15,7 +15,7 @@ from tools_app.sdk.errors import shortened
 MOST_KEYS: Final = 1_000
 MOST_BYTES: Final = 1024 * 1024
 # With several values, with one, with yes or no.
-_SEVERAL: Final = ("toolset", "scope", "connection", "address")
+_SEVERAL: Final = ("toolset", "scope", "connection", "address", "budget")
 _ONE: Final = ("rate", "expires", "ask")
 _YES_OR_NO: Final = ("read-only", "no-destructive")
 COLUMNS: Final = ("name", *_SEVERAL, *_ONE, *_YES_OR_NO)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Final
 
 from tools_app.catalog.entry import Entry
 from tools_app.catalog.snapshot import Snapshot
 from tools_app.models import Call
+from tools_app.sdk.budgets import Limit
 from tools_app.sdk.schemas import Schema
 from tools_app.text import hygiene
 
@@ -101,6 +102,22 @@ def call(one: Call) -> str:
         if payload:
             lines += ["", f"## {name} (as stored)", "", *_code_block(payload)]
     return _page(lines)
+
+
+def budgets(limits: Mapping[str, Iterable[Limit]]) -> str:
+    """The budgets that the calls of a caller count for."""
+    lines = ["# Your budgets", ""]
+    rows = [
+        f"| {_cell(whose)} | {limit.unit} a {limit.period} | {limit.most:,} | {limit.used:,} | {limit.percent} % "
+        f"| {_moment(limit.resets_at.astimezone(UTC))} |"
+        for whose, each in limits.items()
+        for limit in each
+    ]
+    if not rows:
+        return _page([*lines, "Your calls have no budget."])
+    table = ["| budget of | limit | of | used | share | resets |", "|---|---|---|---|---|---|", *rows]
+    words = "When a limit is reached, calls are refused with BUDGET_SPENT until it resets. Tokens are estimates."
+    return _page([*lines, *table, "", words])
 
 
 def _parameters(schema: Schema) -> list[str]:

@@ -9,9 +9,12 @@ from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from django.db import DatabaseError
+from django.utils import timezone
 
 from tools_app.base import database
 from tools_app.catalog.snapshot import Snapshot
+from tools_app.engine import budgets
+from tools_app.journal.budgets import limits as limits_of
 from tools_app.mcp_server import handbook
 from tools_app.models import Call
 from tools_app.sdk.context import Caller
@@ -110,6 +113,13 @@ async def _call(_: Snapshot, caller: Caller, values: Values) -> str | None:
     return handbook.call(call) if call is not None else None
 
 
+async def _budgets(view: Snapshot, caller: Caller, _: Values) -> str:
+    found = budgets.of_caller(caller, view)
+    now = timezone.now()
+    limits = await _query(lambda: limits_of(found, now))
+    return handbook.budgets({budgets.in_words(subject, caller): limits[subject] for subject in limits})
+
+
 async def _names(view: Snapshot, _: Caller) -> list[str]:
     return [entry.shown_name for entry in view.all]
 
@@ -134,6 +144,13 @@ ALL: Final = (
         "The tools that you can call, by category, and those that cannot be called now.",
         _overview,
         lasting=True,
+    ),
+    Own(
+        UriTemplate("toolhub://budgets"),
+        "budgets",
+        "Your budgets",
+        "How many calls and tokens you can use a day and a month, what is used, and when it resets.",
+        _budgets,
     ),
     Own(
         UriTemplate("toolhub://tools/{name}"),

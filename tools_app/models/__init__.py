@@ -8,6 +8,7 @@ from tools_app.models.alerts import Alert, AlertDelivery, AlertRule
 from tools_app.models.answers import StoredAnswer
 from tools_app.models.approvals import Approval, StandingApproval
 from tools_app.models.audit import AuditCheckpoint, AuditEntry, AuditKey, AuditSeal
+from tools_app.models.budgets import BudgetUse
 from tools_app.models.calls import Call, ErrorGroup, ErrorHour, ErrorLog, ErrorNote
 from tools_app.models.checks import ToolCheck
 from tools_app.models.connections import Connection
@@ -42,6 +43,7 @@ __all__ = [
     "AuditKey",
     "AuditSeal",
     "BrowserSession",
+    "BudgetUse",
     "Call",
     "CallHour",
     "CallText",

@@ -47,6 +47,7 @@ class Event(models.TextChoices):
     DEFINITION_HELD = "definition.held"
     FILE_BROKEN = "file.broken"
     KEY_EXPIRING = "key.expiring"
+    BUDGET_REACHED = "budget.reached"
     BACKUP_OVERDUE = "backup.overdue"
     DISK_LOW = "disk.low"
     EMERGENCY = "user.emergency"

@@ -12,6 +12,7 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy
 
+from tools_app.models.budgets import Budgeted
 from tools_app.models.connections import Connection
 from tools_app.models.stops import Stop
 from tools_app.models.tools import MAX_RATE_CALLS, MAX_RATE_SECONDS
@@ -59,7 +60,7 @@ class Asks(models.TextChoices):
     WRITES = "writes", gettext_lazy("All writing calls")
 
 
-class ApiKey(models.Model):
+class ApiKey(Budgeted):
     name = models.CharField(max_length=100, unique=True, help_text="The client that uses this key.")
     prefix = models.CharField(max_length=12, unique=True, editable=False, help_text="Beginning of the key.")
     hash = models.CharField(max_length=64, unique=True, editable=False)

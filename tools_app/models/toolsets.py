@@ -8,6 +8,7 @@ from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models.functions import Now
 
+from tools_app.models.budgets import Budgeted
 from tools_app.sdk.names import NAME, folded
 from tools_app.sdk.reach import Choice, Detail, Mode, Override
 
@@ -16,7 +17,7 @@ LIKE_A_TOOL: Final = RegexValidator(
 )
 
 
-class Toolset(models.Model):
+class Toolset(Budgeted):
     """The tools that match any of the selectors, or all tools of this hub if there is none. New tools are included."""
 
     name = models.CharField(max_length=64, unique=True, validators=[LIKE_A_TOOL])
@@ -73,4 +74,5 @@ class Toolset(models.Model):
             mode=self.mode,
             detail=self.detail,
             overrides={folded(name): Override(**override) for name, override in self.overrides.items()},
+            budget=self.budget,
         )

@@ -36,8 +36,12 @@ ACCESS: Final[dict[str, tuple[str, ...]]] = {
     "tools_app_apikey": (
         "name", "hash", "previous_hash", "previous_until", "scopes", "expires_at", "revoked_at", "may_write",
         "may_destroy", "asks", "rate_calls", "rate_seconds", "uses_environment", "addresses",
+        "calls_a_day", "tokens_a_day", "calls_a_month", "tokens_a_month",
     ),
-    "tools_app_toolset": ("name", "packs", "categories", "tags", "names", "read_only", "mode", "detail", "overrides"),
+    "tools_app_toolset": (
+        "name", "packs", "categories", "tags", "names", "read_only", "mode", "detail", "overrides",
+        "calls_a_day", "tokens_a_day", "calls_a_month", "tokens_a_month",
+    ),
     "tools_app_keytoolset": ("key_id", "toolset_id"),
     "tools_app_keyconnection": ("key_id", "connection_id"),
     "tools_app_stop": ("kind", "name", "reason", "since", "until"),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tools_app.sdk.accounts import Account, OptionValue
+from tools_app.sdk.budgets import Budget
 from tools_app.sdk.deadline import Deadline
 from tools_app.sdk.errors import ConfigurationError, ToolNotFoundError
 from tools_app.sdk.hub_errors import AnswerNotFoundError
@@ -40,6 +41,7 @@ class Caller:
     addresses: tuple[str, ...] = ()
     # Who issued its token; empty if it has none.
     issuer: str = ""
+    budget: Budget | None = None
 
     @property
     def identity(self) -> str:

@@ -9,9 +9,12 @@ import asyncio
 import contextvars
 import gc
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
@@ -24,6 +27,11 @@ THREADS: Final = 2
 # Smaller values take about a millisecond.
 LARGE_BYTES: Final = 64 * 1024
 VALUES: Final = 2_000
+# How long a caller's work pauses for each second of it while others send requests; seconds.
+PAUSES: Final = 2.0
+SHORTEST_PAUSE: Final = 0.02
+LONGEST_PAUSE: Final = 0.3
+LATELY_SECONDS: Final = 2.0
 _TEXTS: Final = (str, bytes)
 _PLAIN: Final = (int, float, bool, type(None))
 _LISTS: Final = (list, tuple, set, frozenset)
@@ -36,28 +44,74 @@ _working = 0
 _collects = True
 
 
+@dataclass(slots=True)
+class Arrivals:
+    """When which callers sent requests lately: who is alone need not leave time to others."""
+
+    last: tuple[str, float] = ("", float("-inf"))
+    # Of another caller than the last.
+    other: tuple[str, float] = ("", float("-inf"))
+
+    def note(self, caller_id: str) -> None:
+        if caller_id != self.last[0]:
+            self.other = self.last
+        self.last = caller_id, time.monotonic()
+
+    def has_others(self, caller_id: str) -> bool:
+        at = self.other[1] if self.last[0] == caller_id else self.last[1]
+        return time.monotonic() - at < LATELY_SECONDS
+
+
+# Of this process, as its threads.
+arrivals: Final = Arrivals()
+# What the work of a request costs is charged to its caller: called on the event loop with seconds of processor time.
+charged: Final[ContextVar[Callable[[float], None] | None]] = ContextVar("charged", default=None)
+
+
 async def aside(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Run `work` in a thread of this module. If the caller is cancelled, the work still runs to its end."""
-    context = contextvars.copy_context()
+    context, loop, charge = contextvars.copy_context(), asyncio.get_running_loop(), charged.get()
 
     def job() -> R:
+        begin = time.thread_time()
         with without_collections():
             try:
                 return context.run(work, *args, **kwargs)
             except StopIteration as error:  # cannot be set on a future
                 raise RuntimeError("StopIteration") from error
+            finally:
+                if charge is not None:
+                    with suppress(RuntimeError):  # the loop is closed
+                        loop.call_soon_threadsafe(charge, time.thread_time() - begin)
 
-    return await asyncio.get_running_loop().run_in_executor(_threads, job)
+    return await loop.run_in_executor(_threads, job)
 
 
 async def in_turn(caller_id: str, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """The same, for one piece of work per caller at a time, so that many requests of one do not delay the others."""
+    """The same, for one piece of work per caller at a time, so that many requests of one do not delay the others.
+
+    While there are others, the caller's next piece waits: it has a third of the time. Between these pieces, the event
+    loop gets the interpreter lock at once.
+    """
     key = asyncio.get_running_loop(), caller_id
     turn = _turns.get(key)
     if turn is None:
         turn = _turns[key] = asyncio.Lock()
-    async with turn:
+    await turn.acquire()
+    begin = time.monotonic()
+    try:
         return await aside(work, *args, **kwargs)
+    finally:
+        pause = min(PAUSES * (time.monotonic() - begin), LONGEST_PAUSE)
+        if pause > SHORTEST_PAUSE and arrivals.has_others(caller_id):
+            key[0].call_later(pause, turn.release)
+        else:
+            turn.release()
+
+
+async def by_size_in_turn(caller_id: str, value: Any, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """`by_size`, where a large value waits for the turn of the caller."""
+    return await in_turn(caller_id, work, *args, **kwargs) if is_large(value) else work(*args, **kwargs)
 
 
 async def by_size(value: Any, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

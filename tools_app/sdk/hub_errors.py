@@ -9,9 +9,11 @@ import logging
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from tools_app.sdk import errors
+from tools_app.sdk.budgets import Limit
 from tools_app.sdk.errors import ToolDisabledError, ToolError, error_classes, shortened
 
 # Why code is missing, and what to do about it.
@@ -128,6 +130,32 @@ class ApprovalInvalidError(ToolError):
     @classmethod
     def because(cls, why: str) -> ApprovalInvalidError:
         return cls(f"The approval is not valid: {why}")
+
+
+class BudgetSpentError(ToolError):
+    """The budget of the caller's key, or of a toolset that it uses, is spent; nothing was run."""
+
+    code = "BUDGET_SPENT"
+    status = 429
+    retryable = True
+    nothing_done = True
+
+    @classmethod
+    def of(cls, whose: str, limit: Limit, now: datetime) -> BudgetSpentError:
+        resets_at = f"{limit.resets_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        return cls(
+            f"The budget of {whose} is spent: {limit.most:,} {limit.unit} a {limit.period}",
+            context={
+                "budget": whose,
+                "unit": limit.unit,
+                "period": limit.period,
+                "limit": limit.most,
+                "used": limit.used,
+                "resetsAt": resets_at,
+            },
+            retry_after=max(1, math.ceil((limit.resets_at - now).total_seconds())),
+            next_step=f"Do not call before {resets_at}, when it resets; an operator of this hub can raise it.",
+        )
 
 
 class CircuitOpenError(ToolError):

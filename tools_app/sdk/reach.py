@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol
 
+from tools_app.sdk.budgets import Budget
+
 
 class Mode(StrEnum):
     """How agents see tools: in a list, by searching, or by searching only if the list is long."""
@@ -81,6 +83,8 @@ class Choice:
     detail: str = ""
     # By folded name.
     overrides: Mapping[str, Override] = field(default_factory=dict, hash=False)
+    # For all calls through it, by whichever caller.
+    budget: Budget | None = None
 
     def holds(self, tool: Described) -> bool:
         if self.read_only and not tool.hints.read_only:

@@ -93,6 +93,7 @@ TABLES: Final = (
     Holding("tools_app_calltext", _("arguments of calls once more, as stored there, with the index that finds parts of them"), WITH_CALL, True, kept=_("as long as the arguments of the call")),
     Holding("tools_app_pendingtext", _("calls whose arguments are not yet in that index"), ITSELF, kept=_("seconds")),
     Holding("tools_app_savedview", _("saved views: name, owner, search and filters"), OPERATOR, True),
+    Holding("tools_app_budgetuse", _("calls and tokens by day of keys and toolsets that have a budget"), RETENTION, kept=_("62 days")),
     Holding("tools_app_errorlog", _("error events with stack trace"), FORGET, True),
     Holding("tools_app_errorgroup", _("issues: errors of one kind, with the newest message"), FORGET, True, kept=_("until resolved or inactive, and all events are deleted")),
     Holding("tools_app_errorhour", _("number of errors by hour"), RETENTION),

@@ -71,7 +71,7 @@ class Shelf:
         """
         document, passes_on = await self.document(caller, handle)
         try:
-            page = await heavy.aside(parts.page, document, request, handle=handle, most_bytes=most_bytes)
+            page = await heavy.in_turn(caller.id, parts.page, document, request, handle=handle, most_bytes=most_bytes)
         except parts.PageError as error:
             raise InvalidArgumentsError(problems=[Problem(f"/{error.field}", str(error))]) from error
         return page, passes_on
@@ -95,7 +95,7 @@ class Shelf:
         passes_on = entry.spec.passes_on
         if last is not None and last[0] == handle:
             return last[1], passes_on
-        document = await heavy.aside(_open, answer)
+        document = await heavy.in_turn(caller.id, _open, answer)
         self._hold(handle, document)
         return document, passes_on
 
@@ -146,21 +146,23 @@ class AnswersOfCall:
             InvalidArgumentsError: the answer does not have them. Of a tool that wrote, it says so instead.
         """
         if self.fields:
-            answer = await heavy.aside(_selected, self.entry, answer, self.fields)
+            answer = await heavy.in_turn(self.caller.id, _selected, self.entry, answer, self.fields)
         if answer.size_to_send <= parts.bytes_of(self.tokens):
             return answer
         if answer.content is not None and len(answer.text.encode()) <= parts.bytes_of(self.tokens):
             return answer  # Images and audio are not read as text.
-        document, content, is_text = await heavy.aside(_prepared, self.entry.spec, answer)
+        document, content, is_text = await heavy.in_turn(self.caller.id, _prepared, self.entry.spec, answer)
         about = document, len(content), self.tokens
         try:
             row = await self._store_readable(content, is_text=is_text, is_replayable=is_replayable)
         except NotKeptError as error:
             log.info("[%s] Answer of %d bytes outlined, not stored: %s", self.entry.name, len(content), error)
-            outline = await heavy.aside(parts.outline_alone, *about, str(error))
+            outline = await heavy.in_turn(self.caller.id, parts.outline_alone, *about, str(error))
         else:
             log.info("[%s] Answer of %d bytes outlined and stored", self.entry.name, len(content))
-            outline = await heavy.aside(parts.outline, *about, handle=row.pk, expires_at=row.expires_at)
+            outline = await heavy.in_turn(
+                self.caller.id, parts.outline, *about, handle=row.pk, expires_at=row.expires_at
+            )
         return _replaced(self.entry.spec, answer, outline)
 
     async def _store_readable(self, content: bytes, *, is_text: bool, is_replayable: bool) -> StoredAnswer:

@@ -19,7 +19,7 @@ from typing import Any, Final
 from mcp.shared.exceptions import MCPError
 
 from tools_app.base import log_fields
-from tools_app.sdk import traces
+from tools_app.sdk import heavy, traces
 from tools_app.sdk.errors import shortened
 from tools_app.upstream.links import Link, PendingRequest, unwrapped
 from tools_app.upstream.wire import Broken
@@ -151,6 +151,8 @@ class Session:
             context = contextvars.copy_context()
             context.run(log_fields.call_id.set, "")
             context.run(traces.leave)
+            # It reads for all callers.
+            context.run(heavy.charged.set, None)
             self._owner = self.loop.create_task(self._own(), name=f"upstream {self.name}", context=context)
 
     async def close(self) -> None:

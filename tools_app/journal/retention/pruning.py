@@ -14,7 +14,7 @@ from django.db import models
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from tools_app.base import conf
-from tools_app.journal import disk, trail
+from tools_app.journal import budgets, disk, trail
 from tools_app.journal.pace import BATCH, Pace
 from tools_app.models import (
     Alert,
@@ -22,6 +22,7 @@ from tools_app.models import (
     Approval,
     AuditEntry,
     BrowserSession,
+    BudgetUse,
     Call,
     CallHour,
     Chore,
@@ -216,5 +217,6 @@ RULES: Final = (
     Rule("ended maintenance", Stop, "until", _now),
     Rule("password links", PasswordLink, "expires_at", _now),
     Rule("sessions", BrowserSession, "seen_at", _longest_session),
+    Rule("use of budgets", BudgetUse, "day", lambda now: now - budgets.KEPT),
     Rule("disk samples", DiskSample, "at", lambda now: now - disk.KEPT),
 )

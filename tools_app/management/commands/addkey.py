@@ -13,7 +13,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from tools_app import governance
-from tools_app.management import key_file
+from tools_app.management import budget_argument, key_file
 from tools_app.management.hub_command import REFUSED, Abort, HubCommand, add_connection_option
 from tools_app.models import ApiKey
 from tools_app.models.keys import after
@@ -64,6 +64,7 @@ class Command(HubCommand):
         parser.add_argument(
             "--rate", type=rate, metavar="REQUESTS/SECONDS", help="like 100/60 for 100 a minute; default: the hub's"
         )
+        budget_argument.add(parser)
         parser.add_argument(
             "--address",
             action="append",
@@ -110,6 +111,7 @@ _PARTS: Final = (
     "no_destructive",
     "ask",
     "rate",
+    "budget",
     "addresses",
     "expires",
 )
@@ -126,6 +128,7 @@ def _created(name: str, options: Mapping[str, Any]) -> tuple[ApiKey, str]:
         may_destroy=not options["no_destructive"],
         asks=options["ask"] or "",
         rate=options["rate"],
+        budget=budget_argument.budget(options["budget"]),
         addresses=options["addresses"],
         expires_at=options["expires"],
     )

@@ -7,7 +7,7 @@ from typing import Any, Final
 from django.core.management.base import CommandParser
 
 from tools_app import governance
-from tools_app.management import key_argument
+from tools_app.management import budget_argument, key_argument
 from tools_app.management.commands.addkey import expiry, rate
 from tools_app.management.hub_command import HubCommand
 
@@ -38,6 +38,9 @@ class Command(HubCommand):
         limits = parser.add_mutually_exclusive_group()
         limits.add_argument("--rate", type=rate, metavar="REQUESTS/SECONDS", help="like 100/60 for 100 a minute")
         limits.add_argument("--default-rate", action="store_true", help="the rate limit of the hub")
+        budgets = parser.add_mutually_exclusive_group()
+        budget_argument.add(budgets, words="these are all from now on")
+        budgets.add_argument("--no-budget", action="store_true", help="no limit of calls and tokens a day or month")
         places = parser.add_mutually_exclusive_group()
         places.add_argument(
             "--address", action="append", dest="addresses", metavar="IP|NETWORK", help="only from these; repeatable"
@@ -62,6 +65,8 @@ class Command(HubCommand):
             changes["asks"] = "" if options["ask"] == "none" else options["ask"]
         if options["rate"] or options["default_rate"]:
             changes["rate"] = options["rate"]
+        if options["budget"] or options["no_budget"]:
+            changes["budget"] = budget_argument.budget(options["budget"])
         if options["addresses"] or options["any_address"]:
             changes["addresses"] = options["addresses"] or ()
         if options["expires"] or options["never_expires"]:

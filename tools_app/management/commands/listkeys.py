@@ -9,6 +9,8 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.utils import timezone
 
+from tools_app.journal.budgets import limits
+from tools_app.management import budget_argument
 from tools_app.management.hub_command import HubCommand
 from tools_app.management.tables import aligned
 from tools_app.models import ApiKey
@@ -22,10 +24,9 @@ class Command(HubCommand):
 
     def handle(self, *args: Any, as_json: bool, **options: Any) -> None:
         now = timezone.now()
-        keys = [
-            _as_dict(key, now)
-            for key in ApiKey.objects.with_stops().select_related("owner").prefetch_related("toolsets", "connections")
-        ]
+        rows = list(ApiKey.objects.with_stops().select_related("owner").prefetch_related("toolsets", "connections"))
+        budgets = limits({f"key:{key.pk}": key.budget for key in rows}, now)
+        keys = [{**_as_dict(key, now), "budget": budget_argument.as_json(budgets[f"key:{key.pk}"])} for key in rows]
         if as_json:
             self.stdout.write(json.dumps(keys, indent=2, ensure_ascii=False))
         elif not keys:
@@ -68,6 +69,7 @@ def _table(keys: list[dict[str, Any]]) -> list[str]:
             "TOOLSETS",
             "CONNECTIONS",
             "ACCESS",
+            "BUDGET",
             "EXPIRES",
             "LAST USED",
         )
@@ -76,8 +78,10 @@ def _table(keys: list[dict[str, Any]]) -> list[str]:
         access = "all" if key["mayDestroy"] else "read, write" if key["mayWrite"] else "read"
         prefixes = "+".join(filter(None, (key["prefix"], key["previousPrefix"])))
         row = (key["name"], key["caller"], prefixes, key["state"], key["owner"] or "-", " ".join(key["scopes"]))
+        budget = f"{max(limit['percent'] for limit in key['budget'])}%" if key["budget"] else "-"
         times = (_minute(key["expiresAt"]), _minute(key["lastUsedAt"]))
-        rows.append((*row, " ".join(key["toolsets"]) or "all", " ".join(key["connections"]) or "none", access, *times))
+        reach = (" ".join(key["toolsets"]) or "all", " ".join(key["connections"]) or "none", access)
+        rows.append((*row, *reach, budget, *times))
     return aligned(rows)
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.management.base import CommandParser
+from django.utils import timezone
 
 from tools_app import governance
+from tools_app.journal.budgets import limits
+from tools_app.management import budget_argument
 from tools_app.management.hub_command import HubCommand
 from tools_app.management.tables import aligned
 from tools_app.models import Toolset
@@ -32,6 +35,7 @@ class Command(HubCommand):
                 option, action="append", default=[], dest=part, metavar="NAME", help=f"{words}; repeatable"
             )
         add.add_argument("--read-only", action="store_true", help="of these, only tools that only read")
+        budget_argument.add(add)
         add.add_argument("--description", default="", help="what it is for")
         add.add_argument("--reason", default="", help="recorded in the audit trail")
         listing = "List the toolsets."
@@ -42,6 +46,7 @@ class Command(HubCommand):
             self._list()
             return
         parts = {part: options[part] for part in (*_SELECTED, "read_only", "description")}
+        parts |= dict(options["budget"] or ())
         governance.create_toolset(options["name"], actor=governance.of_command(), reason=options["reason"], **parts)
         self.stdout.write(
             f"Toolset {options['name']} is added. To give it to an agent: "
@@ -49,10 +54,14 @@ class Command(HubCommand):
         )
 
     def _list(self) -> None:
-        rows = [("NAME", *(option.removeprefix("--").upper() for option, _ in _SELECTED.values()), "ONLY", "KEYS")]
-        for toolset in Toolset.objects.prefetch_related("keys").order_by("name"):
+        selectors = (option.removeprefix("--").upper() for option, _ in _SELECTED.values())
+        rows = [("NAME", *selectors, "ONLY", "BUDGET", "KEYS")]
+        toolsets = list(Toolset.objects.prefetch_related("keys").order_by("name"))
+        budgets = limits({f"toolset:{toolset.name}": toolset.budget for toolset in toolsets}, timezone.now())
+        for toolset in toolsets:
             selected = [" ".join(getattr(toolset, part)) or "-" for part in _SELECTED]
             reads = "read" if toolset.read_only else "-"
-            rows.append((toolset.name, *selected, reads, str(toolset.keys.count())))
+            budget = budget_argument.in_words(budgets[f"toolset:{toolset.name}"])
+            rows.append((toolset.name, *selected, reads, budget, str(toolset.keys.count())))
         for line in aligned(rows):
             self.stdout.write(line)
