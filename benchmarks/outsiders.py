@@ -5,7 +5,9 @@
 DIRECTORY has one JSON file for each server, with its `tools` as it answered `tools/list`; the name of the file is the
 name of the source. The questions (`outsiders_questions.json`) were written before anything was changed for them. Those
 of the half `tuning` are for choosing between rules of the search. Those of `report` are about other servers: look at
-their sums only. Who reads what they miss, and changes something because of it, has to write others.
+their sums only. Who reads what they miss, and changes something because of it, has to write others. `last` and `later`
+are about tools that were drawn by lot: `last` was written when the first lists of words were finished, `later` before
+the changes that followed, together with half as many for `tuning`, which are about other tools.
 
 `en` and `ja` say what a person wants, in words of their own. `plain` are what an agent asks, in the usual words. A
 question has several tools if tools of several servers do what it asks. With `source`, the question names the server
@@ -35,7 +37,7 @@ sys.path[0] = str(CHECKOUT)
 sys.path.append(str(CHECKOUT / "benchmarks"))
 
 KINDS = ("en", "ja", "plain")
-HALVES = ("tuning", "report", "last")
+HALVES = ("tuning", "report", "last", "later")
 
 
 def questions() -> list[dict[str, Any]]:
