@@ -2,9 +2,10 @@
 
     python benchmarks/jobs.py
 
-n8n and Redmine are the stateful ones of the tests, which answer as real ones were recorded to. The agent is a script: it
-calls what the descriptions and answers lead to, as the skills of the packs say, and does not try in vain except where a
-model could not know better (a field that is required, job 8). Tokens are bytes of calls and texts of answers, by three.
+n8n and Redmine are the stateful ones of the tests, which answer as real ones were recorded to. The agent is a script:
+it calls what the descriptions and answers lead to, as the skills of the packs say, and does not try in vain except
+where a model could not know better (a field that is required, job 8). Tokens are bytes of calls and texts of answers,
+by three.
 `before` are the figures of the same jobs before there were tools for them, from a session with real n8n and Redmine.
 After each job, the upstream itself is asked whether it was done.
 """
@@ -393,7 +394,11 @@ def lines(figures: Sequence[Figures]) -> Iterator[str]:
     for job, now in zip(JOBS, figures, strict=True):
         was, whole = job.before, now.sent + now.received
         before = f"{was.calls} | {was.sent + was.received:,}" if was else "could not be done |"
-        saved = f"{whole / (was.sent + was.received) - 1:+.0%}".replace("-", "−").replace("%", " %") if was else ""
+        saved = (
+            f"{whole / (was.sent + was.received) - 1:+.0%}".replace("-", "\N{MINUS SIGN}").replace("%", " %")
+            if was
+            else ""
+        )
         note = "; ".join(filter(None, (saved, f"before: {job.note}" if job.note else "")))
         yield f"| {job.question} | {before} | {now.calls} | {now.sent:,} + {now.received:,} | {note} |"
 
