@@ -1,6 +1,6 @@
 """What tools cost an agent's context: listed or searched for, with answers as they are or with small ones.
 
-    python benchmarks/modes.py [--federated DIRECTORY]
+    python benchmarks/modes.py
 
 A scripted agent does twelve tasks on hubs of 10, 100 and 1,000 tools, through the engine. Counted are the bytes, by
 three, of all that its model is sent: the list of tools with every turn, the question, and every call and answer of the
@@ -11,13 +11,12 @@ what it has found there; models hesitate, and go wrong. Where an answer is outli
 needs. After each size stands how long a list costs as much as searching, also for an agent that forgets, and searches
 anew for every task of a conversation: that is where the threshold of `auto` comes from.
 
-The other tools are made up, or those of real servers (`--federated`, a directory as for benchmarks/outsiders.py), from
-each server in turn. `fields`: the agent says with `_fields` which parts of an order or note it needs.
+The tools are made up; benchmarks/federated.py does the same with those of real servers. `fields`: the agent says with
+`_fields` which parts of an answer it needs.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -26,6 +25,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -146,7 +146,16 @@ class Conversation:
 
 
 class Agent:
-    def __init__(self, mode: str, *, forgets: bool = False) -> None:
+    """`fields` are the parts of answers that it needs, `sources` those of tools of others: both by name of the tool."""
+
+    def __init__(
+        self,
+        mode: str,
+        *,
+        forgets: bool = False,
+        fields: Mapping[str, Sequence[str]] = FIELDS,
+        sources: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         from tools_app.access import access
         from tools_app.sdk.reach import Reach
 
@@ -154,6 +163,7 @@ class Agent:
         self.selects = mode.endswith("fields")
         self.forced = mode == "searching"
         self.forgets = forgets
+        self.fields, self.sources = fields, sources
         self.tokens = BUDGET if mode.endswith("small") else None
         self.caller = access.caller_of_process(Reach(mode="search" if self.searches else "direct", outside=True))
 
@@ -170,11 +180,12 @@ class Agent:
         talk = Conversation(len(json.dumps(wires, ensure_ascii=False, separators=(",", ":")).encode()))
         for question, name, needed in tasks:
             talk.add(question)
-            selected = {"_fields": FIELDS[name]} if self.selects and name in FIELDS else {}
+            selected = {"_fields": self.fields[name]} if self.selects and name in self.fields else {}
             arguments = {**needed, **selected}
             if searches:
-                if self.forgets or name not in talk.known:
-                    await self._find(talk, question, name)
+                if (self.forgets or name not in talk.known) and not await self._find(talk, question, name):
+                    talk.missed.append(question)
+                    continue
                 writes = seen.find(name).hints.writes  # type: ignore[union-attr]
                 through = "call_writing_tool" if writes else "call_tool"
                 answer = await self._call(talk, through, {"name": name, "arguments": dict(arguments)})
@@ -185,14 +196,21 @@ class Agent:
             talk.turn()  # in which the model answers the person
         return talk
 
-    async def _find(self, talk: Conversation, question: str, name: str) -> None:
-        for offset in (0, 10):
-            answer = await self._call(talk, "search_tools", {"query": question, **({"offset": 10} if offset else {})})
+    async def _find(self, talk: Conversation, question: str, name: str) -> bool:
+        """It names the source, once that is among the likely ones, and else turns the page."""
+        asked: dict[str, Any] = {"query": question}
+        for _ in range(3):
+            answer = await self._call(talk, "search_tools", asked)
             found = {tool["name"] for tool in answer["tools"]}
             talk.known |= found
             if name in found:
-                return
-        talk.missed.append(question)
+                return True
+            source = self.sources.get(name)
+            if source in {one["name"] for one in answer.get("sources", ())}:
+                asked = {"query": question, "source": source}
+            else:
+                asked = asked | {"offset": asked.get("offset", 0) + 10}
+        return False
 
     async def _call(self, talk: Conversation, name: str, arguments: dict[str, Any]) -> Any:
         from tools_app import engine
@@ -240,58 +258,11 @@ def _even(listing: Sequence[Conversation], searching: Sequence[Conversation]) ->
     return tokens_of(round((_sent(searching) - said) / turns))
 
 
-def _federate(directory: Path) -> None:
-    """The tools of these servers, approved and switched on, as if the hub had listed them."""
-    from outsiders import listings
-
-    from tools_app.base import ports
-    from tools_app.models import Source
-    from tools_app.sdk.outside import Listing
-    from tools_app.sources import outside, sync
-
-    listed = listings(directory)
-
-    class Recorded:
-        def listing(self, origin: Any) -> Listing:
-            return Listing(listed[origin.name])
-
-        async def aclose(self) -> None:
-            """There are no connections."""
-
-    ports.upstreams.connect(Recorded)  # type: ignore[arg-type]
-    for name in listed:
-        row = Source(
-            name=name, prefix=name, kind=Source.Kind.MCP_HTTP, location="https://example.com/mcp", enabled=True
-        )
-        row.trust = Source.Trust.AUTO
-        row.save()
-        provider = outside.provider(name)
-        assert provider is not None
-        sync.sync_source(provider, actor="benchmark")
-
-
-def _switch_on(number: int) -> None:
-    """So many tools of other servers, from each in turn."""
-    from tools_app.models import ToolRecord
-
-    by_source: dict[int | None, list[int]] = {}
-    rows = ToolRecord.objects.filter(source__location__startswith="https:").order_by("name")
-    for pk, source in rows.values_list("pk", "source_id"):
-        by_source.setdefault(source, []).append(pk)
-    ranked = [(place, source, pk) for source, pks in by_source.items() for place, pk in enumerate(pks)]
-    first = [pk for _, _, pk in sorted(ranked)[:number]]
-    rows.update(enabled=False)
-    rows.filter(pk__in=first).update(enabled=True)
-
-
 def _sent(talks: Sequence[Conversation]) -> int:
     return sum(one.sent for one in talks)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--federated", type=Path, metavar="DIRECTORY")
-    federated: Path | None = parser.parse_args().federated
     os.environ.update(DJANGO_SETTINGS_MODULE="toolhub.settings", LOG_LEVEL="error")
     with tempfile.TemporaryDirectory() as home:
         os.environ["TOOLHUB_HOME"] = home
@@ -312,17 +283,13 @@ def main() -> None:
         installation.require_ready(lambda line: None)
         finders = [one for one in shipped() if one.pack and one.pack.name in ("builtin", "finding")]
         print(f"{'tools':>6}{'whole':>9}{'mode':>15}{'list':>9}{'apart':>12}{'together':>12}{'calls':>9}{'missed':>8}")
-        if federated:
-            _federate(federated)
         for size in SIZES:
             hub.current().drop(Sources)
             code = sources.current().code
             own = list(own_tools())
-            for one in (*finders, *own, *(() if federated else others(size - len(own)))):
+            for one in (*finders, *own, *others(size - len(own))):
                 code.loaded().add(one)
             sync.sync_source(code, actor="benchmark")
-            if federated:
-                _switch_on(size - len(own))
             hub.current().drop(CatalogState)
             asyncio.run(_measured(size))
         print("tokens (bytes / 3); apart: each task in a conversation of its own, together: all in one; calls of both")

@@ -5,7 +5,10 @@
 DIRECTORY has one JSON file for each server, with its `tools` as it answered `tools/list`; the name of the file is the
 name of the source. The questions (`outsiders_questions.json`) were written before anything was changed for them. Those
 of the half `tuning` are for choosing between rules of the search. Those of `report` are about other servers: look at
-their sums only. Who reads what they miss, and changes something because of it, has to write others.
+their sums only. Who reads what they miss, and changes something because of it, has to write others. `last` and `later`
+are about tools that were drawn by lot: `last` was written when the first lists of words were finished, `later` before
+the changes that followed, together with half as many for `tuning`, which are about other tools. `final` came when they
+were made, and nothing was changed after.
 
 `en` and `ja` say what a person wants, in words of their own. `plain` are what an agent asks, in the usual words. A
 question has several tools if tools of several servers do what it asks. With `source`, the question names the server
@@ -35,7 +38,8 @@ sys.path[0] = str(CHECKOUT)
 sys.path.append(str(CHECKOUT / "benchmarks"))
 
 KINDS = ("en", "ja", "plain")
-HALVES = ("tuning", "report", "last")
+HALVES = ("tuning", "report", "last", "later", "final")
+REPORTS = HALVES[1:]
 
 
 def questions() -> list[dict[str, Any]]:
@@ -86,16 +90,17 @@ def places(ranked: Sequence[Any], tools: Sequence[str]) -> int:
 
 def _measure(index: Any, seen: Any, halves: Sequence[str], *, missed: bool) -> None:
     print(f"{'half':<8}{'kind':<7}{'asked':>6}{'@1':>18}{'@5':>18}{'@10':>18}{'with source @5':>18}{'source of 5':>18}")
-    for half in halves:
-        for kind in KINDS:
-            asked = [one for one in questions() if (one["half"], one["kind"]) == (half, kind)]
-            if not asked:
-                continue
-            counts: Counter[str] = Counter()
-            for one in asked:
-                counts.update(_judged(index, seen, one, missed=missed))
-            columns = (shown(counts[key], len(asked)) for key in ("1", "5", "10", "source", "likely"))
-            print(f"{half:<8}{kind:<7}{len(asked):>6}", *(f"{column:>17}" for column in columns))
+    rows = [(half, (half,), kind) for half in halves for kind in KINDS]
+    rows += [("reports", REPORTS, kind) for kind in KINDS if len(halves) == len(HALVES)]
+    for title, parts, kind in rows:
+        asked = [one for one in questions() if one["half"] in parts and one["kind"] == kind]
+        if not asked:
+            continue
+        counts: Counter[str] = Counter()
+        for one in asked:
+            counts.update(_judged(index, seen, one, missed=missed))
+        columns = (shown(counts[key], len(asked)) for key in ("1", "5", "10", "source", "likely"))
+        print(f"{title:<8}{kind:<7}{len(asked):>6}", *(f"{column:>17}" for column in columns))
 
 
 def _judged(index: Any, seen: Any, one: Mapping[str, Any], *, missed: bool) -> Iterator[str]:

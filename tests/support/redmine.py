@@ -92,6 +92,8 @@ class FakeRedmine:
         self.objects = redmine_objects.Objects()
         # Whether it passes over what it is told of custom fields.
         self.keeps_custom_fields = False
+        # Names of custom fields without which it takes no new issue.
+        self.required_fields: set[str] = set()
         self._broken: dict[str, tuple[str | bytes, str, str]] = {}
 
     @property
@@ -177,6 +179,7 @@ class FakeRedmine:
             and (status not in ("open", "closed") or issue["status"].get("is_closed", False) is (status == "closed"))
             and params.get("tracker_id", str(issue["tracker"]["id"])) == str(issue["tracker"]["id"])
             and (numbers == [""] or str(issue["id"]) in numbers)
+            and _is_in_version(issue, params.get("fixed_version_id"))
             and ("parent_id" not in params or issue["id"] in self._below(params["parent_id"]))
             and _is_assigned(issue, params.get("assigned_to_id"), login)
             and all(_has_value(issue, _FILTERS[name], params[name]) for name in _FILTERS.keys() & params.keys())
@@ -222,6 +225,12 @@ class FakeRedmine:
         issue["watchers"] = [{"id": one, "name": PEOPLE[one]} for one in watchers]
         self.issues[number] = issue
         self._change(issue, asked)
+        missing = [
+            one["name"] for one in issue["custom_fields"] if one["name"] in self.required_fields and not one["value"]
+        ]
+        if missing:
+            del self.issues[number]
+            raise Refuse(422, *(f"{name} cannot be blank" for name in missing))
         redmine_objects.relate_copy(self, body, number)
         return 201, {"issue": _without(issue, {})}
 
@@ -623,6 +632,10 @@ def _is_assigned(issue: Mapping[str, Any], wanted: str | None, login: str) -> bo
         return True
     number = str(IDS[login]) if wanted == "me" else wanted
     return str((issue.get("assigned_to") or {}).get("id")) == number
+
+
+def _is_in_version(issue: Mapping[str, Any], wanted: str | None) -> bool:
+    return wanted is None or not wanted.isdecimal() or str((issue.get("fixed_version") or {}).get("id")) == wanted
 
 
 _Route = tuple[str, str, Callable[[FakeRedmine, str, Mapping[str, str], Any], Answer]]

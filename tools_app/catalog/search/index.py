@@ -13,10 +13,11 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from heapq import nlargest
 from typing import Any, Final, NamedTuple
 
 from tools_app.catalog.entry import Entry
-from tools_app.catalog.search import synonyms, words
+from tools_app.catalog.search import intent, synonyms, words
 from tools_app.catalog.search.loanwords import Loanwords
 from tools_app.sdk.names import folded
 
@@ -40,11 +41,17 @@ _USUAL_LENGTH: Final = 45.0
 
 # Matches below this share of the best score are dropped.
 _FURTHEST: Final = 0.15
+# The share of a score that depends on how much of the query a tool matches: one rare word is no match.
+_WHOLE: Final = 0.7
+# Of so many tools it is computed.
+_MOST_WEIGHED: Final = 100
+# What is left of the score of a tool that changes something, if the query asks for something, and the other way around.
+_OTHERWISE: Final = 0.7
 # The weight of a term in a tool that is about it.
 _FULL: Final = 2.0
 
 # The share of all tools above which a synonym tells too little for the time it takes; not among a few tools.
-_COMMON: Final = 0.2
+_COMMON: Final = 0.15
 _FEW: Final = 100
 
 MOST_TERMS: Final = 32
@@ -57,11 +64,12 @@ Key = tuple[object, ...]
 
 
 class Document(NamedTuple):
-    """The indexed data of a tool: the weight of each of its terms, its names and tags."""
+    """The indexed data of a tool: the weight of each of its terms, its names and tags; `reads`: as its name says."""
 
     worth: Mapping[str, float]
     names: frozenset[str]
     tags: frozenset[str]
+    reads: bool | None
 
 
 class Index:
@@ -101,18 +109,7 @@ class Index:
 
         A tool named exactly comes first, followed by tools with such a tag.
         """
-        scores: dict[int, float] = defaultdict(float)
-        for concept in self._concepts(query):
-            if len(concept) == 1:
-                ((term, weight),) = concept.items()
-                self._add(term, weight, scores)
-                continue
-            # Of the synonyms that a tool uses, only the best counts, not their number.
-            best: dict[int, float] = {}
-            for term, weight in concept.items():
-                self._raise(term, weight, best)
-            for number, worth in best.items():
-                scores[number] += worth
+        scores = self._scores(query)
         exact = self._exact(query)
         if source:
             numbers = {number for number, entry in enumerate(self.entries) if entry.source_name == source}
@@ -126,27 +123,43 @@ class Index:
         entries = self.entries
         return [(entries[number], _normalized(-rank, -score)) for rank, score, number in ranked]
 
+    def _scores(self, query: str) -> dict[int, float]:
+        concepts = [self._best(concept) for concept in self._concepts(query)]
+        sums = [0.0] * len(self.entries)
+        for best in concepts:
+            for number, worth in best.items():
+                sums[number] += worth
+        scores = {number: score * (1 - _WHOLE) for number, score in enumerate(sums) if score}
+        # What is far below the best stays below.
+        likely = nlargest(_MOST_WEIGHED, scores, key=scores.__getitem__)
+        shares = [(best, _WHOLE / len(concepts) / max(best.values())) for best in concepts]
+        reading = intent.wants_reading(query, words.pieces(query))
+        for number in likely:
+            whole = 1 - _WHOLE + sum(best[number] * share for best, share in shares if number in best)
+            scores[number] = sums[number] * whole * self._fitness(number, reading)
+        return scores
+
+    def _fitness(self, number: int, reading: bool | None) -> float:
+        if reading is None:
+            return 1.0
+        reads = self.entries[number].hints.read_only or self._shelf[number].reads
+        return 1.0 if reads is None or reads is reading else _OTHERWISE
+
     def _exact(self, query: str) -> dict[int, int]:
         slug = _slug(query)
         numbers = self._numbers.get(slug, ())
         return {number: 2 if slug in self._shelf[number].names else 1 for number in numbers}
 
-    def _add(self, term: str, weight: float, scores: dict[int, float]) -> None:
-        numbers, worths = self._postings[term]
-        weight *= self._rarity(term)
-        for number, worth in zip(numbers, worths, strict=True):
-            scores[number] += weight * worth
-
-    def _raise(self, term: str, weight: float, best: dict[int, float]) -> None:
-        numbers, worths = self._postings[term]
-        weight *= self._rarity(term)
-        if not best:
-            best.update(zip(numbers, (weight * worth for worth in worths), strict=True))
-            return
-        for number, worth in zip(numbers, worths, strict=True):
-            value = weight * worth
-            if number not in best or value > best[number]:
-                best[number] = value
+    def _best(self, concept: Mapping[str, float]) -> dict[int, float]:
+        """What the terms of a concept are worth in each tool. Of synonyms only the best counts, not their number."""
+        best: dict[int, float] = {}
+        for term, weight in concept.items():
+            numbers, worths = self._postings[term]
+            found = dict(zip(numbers, map((weight * self._rarity(term)).__mul__, worths), strict=True))
+            for number in best.keys() & found.keys():
+                found[number] = max(found[number], best[number])
+            best |= found
+        return best
 
     def _rarity(self, term: str) -> float:
         """The inverse document frequency of a term. Tools in which it has little weight count partially."""
@@ -225,7 +238,8 @@ def _document(entry: Entry) -> Document:
     norm = _SATURATION * (1 - _LENGTH + _LENGTH * length / _USUAL_LENGTH)
     worth = {term: count * (_SATURATION + 1) / (count + norm) for term, count in counts.items()}
     names = filter(None, (entry.name, entry.alias, *aliases))
-    return Document(worth, frozenset(map(_slug, names)), frozenset(map(_slug, entry.tags)))
+    reads = intent.is_reading(words.pieces(entry.name))
+    return Document(worth, frozenset(map(_slug, names)), frozenset(map(_slug, entry.tags)), reads)
 
 
 def _fields(entry: Entry) -> Iterator[tuple[float, str]]:
