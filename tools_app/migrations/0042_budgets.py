@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("tools_app", "0037_issues_set_aside"),
+        ("tools_app", "0040_managed_records"),
     ]
 
     operations = [
