@@ -319,8 +319,8 @@ def test_the_list_shows_what_distinguishes_keys(chief: Client) -> None:
         call("echo", timezone.now() - timedelta(days=age), caller_id=f"key:{reader.pk}")
     shown = page(chief, KEYS)
     found = {row.text.split()[0]: " ".join(row.text.split()) for row in shown.all("tr", class_="data-row")}
-    assert "Read-only wiki 2 never" in found["reader"]
-    assert "Read and write, not destructive all tools 0 never never" in found["writer"]
+    assert "Read-only wiki 2 none never" in found["reader"]
+    assert "Read and write, not destructive all tools 0 none never never" in found["writer"]
     assert [mark.text.split()[0] for mark in shown.all("span", class_="hub-mark") if "in " in mark.text]
 
 

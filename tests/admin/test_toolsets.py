@@ -110,7 +110,7 @@ def test_the_list_says_what_is_in_them_and_who_has_them(chief: Client) -> None:
     rows = [" ".join(row.text.split()) for row in shown.all("tr") if "sums" in row.text]
     costs = listed.costs(catalog.current())
     listing = costs["echo"] + costs["read_result"]
-    assert f" 1 {listing} 1 " in rows[0], "one tool, what it costs with its reader, and one key"
+    assert f" 1 {listing} none 1 " in rows[0], "one tool, what it costs with its reader, no budget, and one key"
 
 
 def test_seeing_is_not_changing(chief: Client) -> None:
