@@ -1,7 +1,7 @@
 """Exports spans to a collector, by OTLP over HTTP, as OpenTelemetry's own variables say (docs/traces.md).
 
 Its SDK batches, sends and retries, in a thread of its own. Spans (`sdk/traces.py`) and their bytes are ours: those of
-the SDK take six times as long (decision 101). Nothing of it is imported while traces are off.
+the SDK take four times as long (decision 101). Nothing of it is imported while traces are off.
 """
 
 from __future__ import annotations

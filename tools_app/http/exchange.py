@@ -19,6 +19,7 @@ from tools_app.http.responses import Reads, Response, UpstreamRefusal, UpstreamR
 from tools_app.http.secrecy import Secrets
 from tools_app.sdk import heavy, traces
 from tools_app.sdk.errors import ToolError
+from tools_app.sdk.traces import Span
 from tools_app.text import json_text
 
 log = logging.getLogger("tools_app.http")
@@ -62,17 +63,11 @@ class Exchange:
         with traces.client(self.request.method) as span:
             if self.is_known:
                 span.carry(self.request.headers)
-            span.set("http.request.method", self.request.method)
-            if self.is_known:
-                span.set("server.address", self.request.url.host)
-                span.set("server.port", self.request.url.port or (443 if self.request.url.scheme == "https" else 80))
             try:
                 return await self._over(transport)
             finally:
-                if self.response is not None:
-                    span.set("http.response.status_code", self.response.status_code)
-                    if self.response.status_code >= 400:
-                        span.fail(str(self.response.status_code))
+                if span.is_sampled:
+                    self._describe(span)
 
     async def _over(self, transport: httpx.AsyncBaseTransport) -> Response | UpstreamRefusal:
         started_at = time.monotonic()
@@ -133,6 +128,17 @@ class Exchange:
                 return Response(response.status_code, None, self._visible_headers(response))
             data = await bodies.read(body, self.reads, kind, self.most_bytes)
         return Response(response.status_code, data, self._visible_headers(response), masked=body is not body_bytes)
+
+    def _describe(self, span: Span) -> None:
+        url, response = self.request.url, self.response
+        span.set("http.request.method", self.request.method)
+        if self.is_known:
+            span.set("server.address", url.host)
+            span.set("server.port", url.port or (443 if url.scheme == "https" else 80))
+        if response is not None:
+            span.set("http.response.status_code", response.status_code)
+            if response.status_code >= 400:
+                span.fail(str(response.status_code))
 
     def _log_body(self, body: bytes, kind: str) -> bytes:
         self.size = len(body)
