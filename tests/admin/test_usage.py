@@ -24,6 +24,7 @@ from tools_app import governance
 from tools_app.admin.usage_page import DIMENSIONS, ROWS_A_PAGE
 from tools_app.journal import insights
 from tools_app.models import AuditEntry, CallHour, ToolRecord
+from tools_app.models.figures import DAY, HOUR, beginning
 
 pytestmark = pytest.mark.django_db
 
@@ -90,7 +91,7 @@ def test_all_rows_together_are_the_figures_of_the_overview(calls: None, viewer: 
 
 def test_all_rows_together_are_the_metrics(calls: None) -> None:
     now = timezone.now()
-    window = insights.Period("", (insights.beginning(days_ago(25), insights.DAY), insights.period("24h", now).until))
+    window = insights.Period("", (beginning(days_ago(25), DAY), insights.period("24h", now).until))
     metrics = insights.totals_by_tool(insights.totals(window.since))
     tools = insights.all_tools(window)
     assert {name: one.result_bytes for name, one in metrics.items()} == {
@@ -188,7 +189,7 @@ def test_a_hundred_rows_cost_no_more_queries_than_two(tools: None, viewer: Clien
     call("calculate", caller_id="key:2")
     page(viewer, USAGE)
     few = queries()
-    hour = insights.beginning(timezone.now(), insights.HOUR)
+    hour = beginning(timezone.now(), HOUR)
     CallHour.objects.bulk_create(
         CallHour(hour=hour, tool_name=f"t{n}", caller_id=f"key:{n}", caller_name=f"k{n}", status="succeeded", calls=1)
         for n in range(100, 200)

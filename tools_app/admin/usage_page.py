@@ -147,7 +147,7 @@ def view(site: AdminSite) -> Callable[[HttpRequest], HttpResponseBase]:
     def usage_view(request: HttpRequest) -> HttpResponseBase:
         require(request, actions.METRICS_READ)
         query = request.GET.copy()
-        by = query["by"] if query.get("by") in DIMENSIONS else next(iter(DIMENSIONS))
+        by = next((one for one in DIMENSIONS if one == query.get("by")), next(iter(DIMENSIONS)))
         window = selected_period(query, timezone.now())
         rows = list(DIMENSIONS[by][2](window, request.user))
         ordered = _sorted(rows, query.get("o", ""))

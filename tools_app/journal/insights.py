@@ -198,6 +198,7 @@ def all_tools(window: Period) -> dict[str, Figures]:
 
 def callers(window: Period) -> dict[str, tuple[str, Figures]]:
     """The name of every caller, and the outcomes of its calls, by its id. One query."""
+    rows: QuerySet[Any]
     if window.key == "1h":
         rows, sums = _last_calls(window), _SUMS_OF_CALLS
     else:
