@@ -95,6 +95,29 @@ def test_finds_what_is_meant(index: Index, query: str, first: str) -> None:
     assert names(index, query)[0] == first
 
 
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("Which parcels are late?", "parcel_list"),
+        ("show late parcels", "parcel_list"),
+        ("Tell me which parcels are late", "parcel_list"),
+        ("send a late parcel", "parcel_send"),
+        ("a parcel should go to Ann today", "parcel_send"),
+    ],
+)
+def test_a_question_finds_what_reads_and_a_wish_what_changes(benchmark: Any, query: str, first: str) -> None:
+    tools = [made("parcel_list", "Late parcels."), made("parcel_send", "Late parcels.")]
+    assert names(Index(benchmark.snapshot(tools).all, {}), query)[0] == first
+
+
+def test_one_rare_word_counts_less_than_most_of_a_query(benchmark: Any) -> None:
+    tools = [made("arithmetic", "Two."), *(made(f"other{n}") for n in range(20))]
+    tools += [made(f"page{n}", "A team plans a sprint here.") for n in range(4)]
+    assert (
+        names(Index(benchmark.snapshot(tools).all, {}), "What does the team plan for two sprints?")[0] != "arithmetic"
+    )
+
+
 @pytest.mark.parametrize("query", ["", "the", "?!%_\\", "\x00", "zzzz", "\ud800", "あ"])
 def test_finds_nothing_where_nothing_is_asked(index: Index, query: str) -> None:
     assert index.search(query) == []

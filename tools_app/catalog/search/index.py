@@ -11,7 +11,7 @@ import math
 from array import array
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from heapq import nlargest
 from typing import Any, Final, NamedTuple
@@ -43,7 +43,7 @@ _USUAL_LENGTH: Final = 45.0
 _FURTHEST: Final = 0.15
 # The share of a score that depends on how much of the query a tool matches: one rare word is no match.
 _WHOLE: Final = 0.7
-# Of so many tools it is computed.
+# The factor for a tool that changes something, if the query asks for something, and the other way around.
 _MOST_WEIGHED: Final = 100
 # What is left of the score of a tool that changes something, if the query asks for something, and the other way around.
 _OTHERWISE: Final = 0.7
@@ -109,7 +109,8 @@ class Index:
 
         A tool named exactly comes first, followed by tools with such a tag.
         """
-        scores = self._scores(query)
+        concepts = [self._best(concept) for concept in self._concepts(query)]
+        scores = self._sums(concepts)
         exact = self._exact(query)
         if source:
             numbers = {number for number, entry in enumerate(self.entries) if entry.source_name == source}
@@ -117,27 +118,33 @@ class Index:
             exact = {number: rank for number, rank in exact.items() if number in numbers}
         # Weaker matches share only a common word with the query.
         least = _FURTHEST * max(scores.values(), default=0.0)
-        ranked = [(0, -score, number) for number, score in scores.items() if score >= least and number not in exact]
+        scores = {number: score for number, score in scores.items() if score >= least}
+        self._weigh(scores, concepts, query)
+        ranked = [(0, -score, number) for number, score in scores.items() if number not in exact]
         ranked += [(-rank, -scores.get(number, 0.0), number) for number, rank in exact.items()]
         ranked.sort()  # The numbers are ordered by name.
         entries = self.entries
         return [(entries[number], _normalized(-rank, -score)) for rank, score, number in ranked]
 
-    def _scores(self, query: str) -> dict[int, float]:
-        concepts = [self._best(concept) for concept in self._concepts(query)]
+    def _sums(self, concepts: Iterable[Mapping[int, float]]) -> dict[int, float]:
         sums = [0.0] * len(self.entries)
         for best in concepts:
             for number, worth in best.items():
                 sums[number] += worth
-        scores = {number: score * (1 - _WHOLE) for number, score in enumerate(sums) if score}
+        return {number: score for number, score in enumerate(sums) if score}
+
+    def _weigh(self, scores: dict[int, float], concepts: Sequence[Mapping[int, float]], query: str) -> None:
+        """By how much of the query a tool matches, and whether it reads or changes as the query wants."""
         # What is far below the best stays below.
         likely = nlargest(_MOST_WEIGHED, scores, key=scores.__getitem__)
         shares = [(best, _WHOLE / len(concepts) / max(best.values())) for best in concepts]
         reading = intent.wants_reading(query, words.pieces(query))
-        for number in likely:
+        sums = {number: scores[number] for number in likely}
+        for number in scores:
+            scores[number] *= 1 - _WHOLE
+        for number, score in sums.items():
             whole = 1 - _WHOLE + sum(best[number] * share for best, share in shares if number in best)
-            scores[number] = sums[number] * whole * self._fitness(number, reading)
-        return scores
+            scores[number] = score * whole * self._fitness(number, reading)
 
     def _fitness(self, number: int, reading: bool | None) -> float:
         if reading is None:
