@@ -28,6 +28,7 @@ NO_CLIENT = {
             "auditkey",
             "auditseal",
             "budgetuse",
+            "calltext",
             "chore",
             "errorhour",
             "errornote",
@@ -36,6 +37,7 @@ NO_CLIENT = {
             "keytoolset",
             "managedrecord",
             "pendingcount",
+            "pendingtext",
             "revision",
             "storedanswer",
             "toolcheck",
@@ -114,11 +116,15 @@ VIEWS: Final = (
 OPERATES: Final = ("alert", "approval", "definition", "errorgroup", "source", "stop", "toolrecord")
 PINNED: Final = {
     actions.VIEWER: {f"tools_app.view_{model}" for model in VIEWS},
-    actions.OPERATOR: {*(f"tools_app.change_{model}" for model in OPERATES), "tools_app.view_connection"},
+    actions.OPERATOR: {
+        *(f"tools_app.change_{model}" for model in OPERATES),
+        *("tools_app.add_savedview", "tools_app.view_connection"),
+    },
     actions.ADMIN: {
         *(f"tools_app.{verb}_apikey" for verb in ("add", "change", "view")),
         *(f"tools_app.{verb}_{model}" for verb in ALL for model in ("alertrule", "toolset")),
         *(f"tools_app.{verb}_connection" for verb in ("add", "change", "delete")),
+        "tools_app.delete_savedview",
         *("tools_app.add_source", "tools_app.view_alertdelivery", "tools_app.delete_source", "tools_app.view_payload"),
         *(f"auth.{verb}_{model}" for verb in ALL for model in ("group", "user")),
     },

@@ -41,7 +41,7 @@ def found(term: str, tool: str = "") -> list[str]:
 
 def matches(*terms: str) -> list[int]:
     """The number of texts that the index itself yields for each, whatever became of their calls."""
-    return [len(argument_search._candidates([term], 0, 2**63 - 1)) for term in terms]
+    return [len(argument_search._candidates([term], 0, 2**63 - 1, 1_000)) for term in terms]
 
 
 def read() -> None:
@@ -248,10 +248,10 @@ def test_a_search_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -
     read()
     original = argument_search._candidates
 
-    def slow(variants: list[str], begin: int, before: int) -> list[tuple[int, str]]:
+    def slow(variants: list[str], *bounds: int) -> list[tuple[int, str]]:
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_sleep(1)")
-        return original(variants, begin, before)
+        return original(variants, *bounds)
 
     monkeypatch.setattr(argument_search, "PATIENCE_MS", 50)
     monkeypatch.setattr(argument_search, "_candidates", slow)

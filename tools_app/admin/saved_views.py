@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final
 
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
+from django.utils.decorators import method_decorator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_safe
 
 from tools_app import governance
 from tools_app.access import actions
 from tools_app.admin import links
-from tools_app.admin.governed import FailuresAsMessages, actor, posted
+from tools_app.admin.governed import FailuresAsMessages, actor, posted, require
 from tools_app.admin.journal import JournalAdmin
 from tools_app.models import Call, SavedView
 
@@ -40,8 +41,9 @@ class SavedViews(JournalAdmin[Call]):
             "may_share": actions.VIEW_SHARE.permits(request.user),
         }
 
+    @method_decorator(require_safe)
     def saved_view(self, request: HttpRequest) -> TemplateResponse:
-        self._require_reading(request)
+        require(request, actions.CALLS_READ)
         views = [(view, request.build_absolute_uri(_address(view))) for view in governance.visible_views(request.user)]
         return self.page(
             request,
@@ -53,15 +55,17 @@ class SavedViews(JournalAdmin[Call]):
             most_of_name=SavedView.MOST_OF_NAME,
         )
 
+    @method_decorator(require_safe)
     def shown_view(self, request: HttpRequest, pk: int) -> HttpResponse:
         """Where a shared link leads: what the view shows now."""
-        self._require_reading(request)
+        require(request, actions.CALLS_READ)
         view = governance.visible_views(request.user).filter(pk=pk).first()
         if view is None:
             raise Http404
         return HttpResponseRedirect(f"{_list()}?{view.query}")
 
     def keep_view(self, request: HttpRequest) -> HttpResponse:
+        require(request, actions.VIEW_SAVE)
         query = _cleaned(QueryDict(posted(request, "query")))
         with FailuresAsMessages(request):
             shared = posted(request, "shared") == "1"
@@ -70,6 +74,7 @@ class SavedViews(JournalAdmin[Call]):
         return HttpResponseRedirect(f"{_list()}?{query}")
 
     def edit_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        require(request, actions.VIEW_CHANGE)
         with FailuresAsMessages(request):
             shared = posted(request, "shared") == "1"
             view = governance.change_view(pk, name=posted(request, "name"), shared=shared, actor=actor(request))
@@ -77,14 +82,11 @@ class SavedViews(JournalAdmin[Call]):
         return HttpResponseRedirect(links.address("call", "saved"))
 
     def discard_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        require(request, actions.VIEW_DELETE)
         with FailuresAsMessages(request):
             name = governance.delete_view(pk, actor=actor(request))
             self.message_user(request, _("View “%(name)s” deleted.") % {"name": name}, messages.SUCCESS)
         return HttpResponseRedirect(links.address("call", "saved"))
-
-    def _require_reading(self, request: HttpRequest) -> None:
-        if not actions.CALLS_READ.permits(request.user):
-            raise PermissionDenied(actions.CALLS_READ)
 
 
 def _list() -> str:

@@ -32,7 +32,9 @@ DIRECT: Final = timedelta(hours=24)
 MOST_DIRECT: Final = 20_000
 # Calls that the index yields, beyond those that are wanted: other filters may leave few of them.
 MOST_CANDIDATES: Final = 20_000
+# Of these, as many in the first query, and twice as many in each that follows.
 AT_ONCE: Final = 2_500
+MOST_AT_ONCE: Final = 20_000
 # Of a long text, these are enough to find few calls; then the whole text is compared.
 MOST_TRIGRAMS: Final = 60
 # Of PostgreSQL, which chooses by estimates whether to use the index.
@@ -106,22 +108,23 @@ def _by_index(
     before = texts.place(until + timedelta(milliseconds=1)) if until else _LAST
     begin = texts.place(since) if since else 0
     found: Found = []
-    number, reason = 0, None
+    number, size, reason = 0, AT_ONCE, None
     while len(found) < most:
         try:
             with _patience():
-                candidates = _candidates(variants, begin, before)
+                candidates = _candidates(variants, begin, before, size)
         except OperationalError:
             reason = Reason.SLOW
             break
         found += rows(calls.filter(pk__in=[call_id for _, call_id in candidates]).order_by("-started_at"))
         number += len(candidates)
-        if len(candidates) < AT_ONCE:
+        if len(candidates) < size:
             return ArgumentSearch(found[:most], reach=reach)
         before = candidates[-1][0]
         if number >= MOST_CANDIDATES + most:
             reason = Reason.MANY
             break
+        size = min(2 * size, MOST_AT_ONCE, MOST_CANDIDATES + most - number)
     unread_until = (texts.moment(before) if before < _LAST else timezone.now()) if reason else None
     return ArgumentSearch(found[:most], unread_until, reason, reach)
 
@@ -148,13 +151,13 @@ def _is_indexed(term: str) -> bool:
         return bool(cursor.fetchone()[0])
 
 
-def _candidates(variants: list[str], begin: int, before: int) -> list[tuple[int, str]]:
+def _candidates(variants: list[str], begin: int, before: int, most: int) -> list[tuple[int, str]]:
     """The newest texts that can contain one of these, as the index knows them: ids of texts and calls."""
-    bounds = [begin, before]
+    bounds = [begin, before, most]
     if connection.vendor == "sqlite":
         sql = (
             f"SELECT text.id, text.call_id FROM (SELECT rowid FROM {INDEX} WHERE {INDEX} MATCH %s AND rowid >= %s "  # noqa: S608
-            f"AND rowid < %s ORDER BY rowid DESC LIMIT {AT_ONCE}) AS newest "
+            f"AND rowid < %s ORDER BY rowid DESC LIMIT %s) AS newest "
             f"JOIN {TEXTS} AS text ON text.id = newest.rowid ORDER BY text.id DESC"
         )
         values: list[Any] = [" OR ".join(f"({_trigrams(variant)})" for variant in variants), *bounds]
@@ -162,7 +165,7 @@ def _candidates(variants: list[str], begin: int, before: int) -> list[tuple[int,
         conditions = " OR ".join(["text ILIKE %s"] * len(variants))
         sql = (
             f"SELECT id, call_id FROM {TEXTS} WHERE ({conditions}) AND id >= %s AND id < %s "  # noqa: S608
-            f"ORDER BY id DESC LIMIT {AT_ONCE}"
+            "ORDER BY id DESC LIMIT %s"
         )
         values = [*(f"%{connection.ops.prep_for_like_query(variant)}%" for variant in variants), *bounds]
     with connection.cursor() as cursor:
