@@ -118,7 +118,7 @@ def test_a_call_is_found_by_an_argument_and_the_search_saved_for_everyone(
 
     def found() -> int:
         page.reload()
-        return rows.count()
+        return int(rows.count())
 
     assert eventually(lambda: found() == 1), "within seconds after the call"
     expect(page.get_by_text("Arguments of calls that ended until")).to_be_visible()

@@ -28,6 +28,7 @@ from tools_app.models import (
     Toolset,
 )
 from tools_app.models.tools import POLICY
+from tools_app.sdk.budgets import Budget
 from tools_app.setup import configuration
 
 ACTOR = governance.trusted("command:ann")
@@ -86,7 +87,7 @@ def full(notes: Hub, shop: Shop, settings: LazySettings) -> Hub:
         "mine", description="Notes: no, 1e5, 0o17, ~", packs=["desk"], names=["echo", "wiki_find"],
         overrides={"echo": {"name": "say", "description": "Line one\nline two – „quoted“ # not a comment"}}, **act,
     )  # fmt: skip
-    governance.create_toolset("everything", mode="search", **act)
+    governance.create_toolset("everything", mode="search", calls_a_day=500, **act)
     governance.set_enabled(["calculate"], False, **act)
     governance.set_ask("add_note", True, **act)
     governance.set_policy("list_notes", {"retries": 2, "cache_seconds": 60}, **act)
@@ -94,7 +95,7 @@ def full(notes: Hub, shop: Shop, settings: LazySettings) -> Hub:
     governance.create_key("ci", scopes=["tools:list"], toolsets=["mine"], connections=["main"], may_write=False, **act)
     governance.create_key(
         "boss", scopes=["admin:*"], asks="destroys", rate=(100, 60), addresses=["10.0.0.0/8", "::1"], owner=root,
-        expires_at=datetime(2099, 1, 31, tzinfo=UTC), **act,
+        budget=Budget(tokens_a_month=10**6), expires_at=datetime(2099, 1, 31, tzinfo=UTC), **act,
     )  # fmt: skip
     revoked, _ = governance.create_key("gone", **act)
     governance.revoke_key(revoked, **act)

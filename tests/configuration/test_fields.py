@@ -10,6 +10,7 @@ from django.apps import apps
 from tools_app import governance
 from tools_app.governance.hints import HINTS
 from tools_app.models.tools import POLICY
+from tools_app.sdk import budgets
 from tools_app.setup.configuration import Document
 from tools_app.setup.configuration.document import ApiDocument, Kind, Rate
 
@@ -38,7 +39,7 @@ FILE: Final[dict[str, dict[str, str]]] = {
     },
     "apikey": {
         **{part: part for part in ("name", "scopes", "toolsets", "connections", "may_write", "may_destroy", "asks")},
-        **{part: part for part in ("addresses", "owner", "expires_at")},
+        **{part: part for part in ("addresses", "owner", "expires_at", *budgets.PARTS)},
         "uses_environment": "connections",
         "rate_calls": "rate",
         "rate_seconds": "rate",
@@ -71,9 +72,40 @@ KINDS: Final = {
 # a time. Approvals of definitions are about what a server said at one moment, so a file cannot give them in advance.
 NOT_IN_A_FILE: Final = {
     *("admission", "agent", "alert", "alertdelivery", "answerfinding", "approval", "auditcheckpoint", "auditentry"),
-    *("auditkey", "auditseal", "browsersession", "call", "callhour", "chore", "definition", "disksample", "errorgroup"),
-    *("errorhour", "errorlog", "errornote", "idempotencykey", "managedrecord", "passwordlink", "pendingcount"),
-    *("process", "revision", "signin", "sourcestatus", "standingapproval", "stop", "storedanswer", "toolcheck"),
+    *(
+        "auditkey",
+        "auditseal",
+        "browsersession",
+        "budgetuse",
+        "call",
+        "callhour",
+        "calltext",
+        "chore",
+        "definition",
+        "disksample",
+        "errorgroup",
+    ),
+    *(
+        "errorhour",
+        "errorlog",
+        "errornote",
+        "idempotencykey",
+        "managedrecord",
+        "passwordlink",
+        "pendingcount",
+        "pendingtext",
+    ),
+    *(
+        "process",
+        "revision",
+        "savedview",
+        "signin",
+        "sourcestatus",
+        "standingapproval",
+        "stop",
+        "storedanswer",
+        "toolcheck",
+    ),
     "upstreamtoken",
     # Within their records.
     *("keyconnection", "keytoolset", "tag", "tooltag"),

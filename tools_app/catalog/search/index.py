@@ -43,9 +43,9 @@ _USUAL_LENGTH: Final = 45.0
 _FURTHEST: Final = 0.15
 # The share of a score that depends on how much of the query a tool matches: one rare word is no match.
 _WHOLE: Final = 0.7
-# The factor for a tool that changes something, if the query asks for something, and the other way around.
+# The number of tools, the likeliest, for which it is computed.
 _MOST_WEIGHED: Final = 100
-# What is left of the score of a tool that changes something, if the query asks for something, and the other way around.
+# The factor for a tool that changes something, if the query asks for something, and the other way around.
 _OTHERWISE: Final = 0.7
 # The weight of a term in a tool that is about it.
 _FULL: Final = 2.0

@@ -142,7 +142,16 @@ class Override(Part):
     description: Text = ""
 
 
-class Toolset(Part):
+class Budgeted(Part):
+    """How much may be used. Null: no limit."""
+
+    calls_a_day: int | None = None
+    tokens_a_day: int | None = None
+    calls_a_month: int | None = None
+    tokens_a_month: int | None = None
+
+
+class Toolset(Budgeted):
     description: Text = ""
     packs: Names = []
     categories: Names = []
@@ -172,7 +181,7 @@ class Rate(Part):
     seconds: int
 
 
-class Key(Part):
+class Key(Budgeted):
     """The rights of a key, never the key itself."""
 
     scopes: Names = sorted(default_scopes())

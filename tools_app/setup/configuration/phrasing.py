@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from tools_app.sdk.budgets import PARTS
 from tools_app.sdk.errors import shortened
 from tools_app.setup.configuration import document
 from tools_app.setup.configuration.document import Kind, Part
@@ -15,8 +16,18 @@ _TELLING: Final = {
     Kind.USER: ("role",),
     Kind.SOURCE: ("kind", "location", "command", "internal", "trust", "enabled"),
     Kind.CONNECTION: ("source", "form", "url", "read_only"),
-    Kind.TOOLSET: ("packs", "categories", "tags", "names", "read_only"),
-    Kind.KEY: ("scopes", "toolsets", "connections", "may_write", "may_destroy", "asks", "addresses", "expires_at"),
+    Kind.TOOLSET: ("packs", "categories", "tags", "names", "read_only", *PARTS),
+    Kind.KEY: (
+        "scopes",
+        "toolsets",
+        "connections",
+        "may_write",
+        "may_destroy",
+        "asks",
+        "addresses",
+        "expires_at",
+        *PARTS,
+    ),
     Kind.ALERT_RULE: ("channel", "events", "severity"),
 }
 

@@ -18,6 +18,7 @@ from tools_app.catalog import accounts, connections
 from tools_app.governance.hints import HINTS
 from tools_app.models import AlertRule, ApiKey, Connection, ManagedRecord, Source, ToolRecord, Toolset, ToolTag
 from tools_app.models.tools import POLICY
+from tools_app.sdk import budgets
 from tools_app.sdk.accounts import ConnectionKind
 from tools_app.sdk.errors import ConfigurationError
 from tools_app.setup.configuration import document
@@ -195,6 +196,7 @@ def _key(row: ApiKey) -> document.Key:
         "addresses": list(row.addresses),
         "expires_at": row.expires_at.astimezone(UTC).isoformat() if row.expires_at is not None else None,
         "owner": row.owner.get_username() if row.owner is not None else "",
+        **{part: getattr(row, part) for part in budgets.PARTS},
     }
     return document.Key.model_validate(values)
 

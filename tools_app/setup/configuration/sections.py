@@ -18,6 +18,8 @@ from tools_app.governance import Actor, ReadDocument
 from tools_app.governance.hints import HINTS
 from tools_app.models import AlertRule, ApiKey, Connection, Source, SourceDocument, ToolRecord, Toolset
 from tools_app.models.tools import POLICY
+from tools_app.sdk import budgets
+from tools_app.sdk.budgets import Budget
 from tools_app.sdk.errors import ConflictError, NotFoundError, ValidationError
 from tools_app.sdk.names import folded
 from tools_app.setup.configuration import document
@@ -356,6 +358,7 @@ def _rights(wanted: document.Key) -> Any:
         "may_destroy": wanted.may_destroy,
         "asks": wanted.asks,
         "rate": (wanted.rate.calls, wanted.rate.seconds) if wanted.rate is not None else None,
+        "budget": Budget(**{part: getattr(wanted, part) for part in budgets.PARTS}) or None,
         "addresses": wanted.addresses,
         "expires_at": datetime.fromisoformat(wanted.expires_at) if wanted.expires_at is not None else None,
     }
