@@ -159,9 +159,9 @@ dist: dev  ## build a release into dist/: wheel, source archive, SBOM (CycloneDX
 
 .PHONY: lock
 lock: dev  ## write the lock files from pyproject.toml; ARGS=--upgrade takes newer versions
-	@$(COMPILE_LOCK) --extra postgres --output-file requirements.lock
-	@$(COMPILE_LOCK) --extra postgres --group dev --constraint requirements.lock --output-file requirements-dev.lock
-	@$(COMPILE_LOCK) --extra postgres --group dev --group browser --constraint requirements-dev.lock --output-file requirements-browser.lock
+	@$(COMPILE_LOCK) --extra postgres --extra redis --output-file requirements.lock
+	@$(COMPILE_LOCK) --extra postgres --extra redis --group dev --constraint requirements.lock --output-file requirements-dev.lock
+	@$(COMPILE_LOCK) --extra postgres --extra redis --group dev --group browser --constraint requirements-dev.lock --output-file requirements-browser.lock
 
 .PHONY: clean
 clean:  ## remove what make and the tools made; never var/, which is the operator's data

@@ -107,7 +107,7 @@ class Http:
             content = await whole_body(receive)
             if content is None:
                 return
-            limits.count_body(caller, len(content))
+            await limits.count_body(caller, len(content))
             if len(content) > heavy.LARGE_BYTES:
                 message = await heavy.in_turn(caller.id, partial(frames.read, content))
             else:
