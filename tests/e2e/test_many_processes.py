@@ -32,23 +32,26 @@ def statuses(client: httpx.Client, servers: list[Server], times: int) -> Counter
 
 def test_a_limit_is_that_of_all_servers_and_goes_on_while_redis_is_killed_and_started_again(tmp_path: Path) -> None:
     with redis_server.running() as redis, ExitStack() as running:
-        variables = {"TOOLHUB_REDIS_URL": redis.url, "TOOLHUB_RATE_CALLS": str(MOST), "TOOLHUB_KEY_RATE_CALLS": "0"}
+        variables = {
+            "TOOLHUB_REDIS_URL": redis.url,
+            "TOOLHUB_RATE_CALLS": str(MOST),
+            # A day, so that nothing is refilled meanwhile.
+            "TOOLHUB_RATE_SECONDS": "86400",
+            "TOOLHUB_KEY_RATE_CALLS": "0",
+        }
         home = Home(tmp_path / "home", variables, patience=180)
         servers = [running.enter_context(home.serving()) for _ in range(2)]
         first, second = (key_in(home.run("addkey", name).stdout) for name in ("one", "two"))
         client = running.enter_context(httpx.Client(headers={"X-API-Key": first}, timeout=60, trust_env=False))
 
         before = statuses(client, servers, 2 * MOST + 10)
-        # What a slow machine refills meanwhile is little.
-        assert set(before) == {200, 429}
-        assert MOST <= before[200] < 2 * MOST
+        assert before == {200: MOST, 429: MOST + 10}
         assert client.get(f"{servers[0].url}/health").json()["limits"] == "hub"
 
         redis.kill()
         client.headers["X-API-Key"] = second
         away = statuses(client, servers, 6 * MOST)
-        assert set(away) == {200, 429}, "no call fails, and limits go on"
-        assert away[200] >= 2 * MOST, "each process counts for itself"
+        assert away == {200: 2 * MOST, 429: 4 * MOST}, "no call fails, and each process counts for itself"
         doctor = home.run("doctor")
         assert "cannot be used" in doctor.stdout
         assert f"limits count in each of 2 processes; in total: 20 calls of one upstream at once, {2 * MOST}" in (
@@ -63,7 +66,7 @@ def test_a_limit_is_that_of_all_servers_and_goes_on_while_redis_is_killed_and_st
             return all(client.get(address).json()["limits"] == "hub" for address in health)
 
         assert eventually(are_together)
-        assert statuses(client, servers, 4 * MOST)[200] < 2 * MOST
+        assert statuses(client, servers, 4 * MOST)[200] <= MOST
         errors = "".join("".join(server.errors) for server in servers)
         assert errors.count("cannot be used, so each process counts for itself") == 2, "each of them says so once"
 
@@ -89,5 +92,5 @@ def test_what_an_operator_decides_at_one_server_reaches_agents_at_the_other(tmp_
                         for each in client.get(f"{one.url}/v1/keys").json()["keys"]
                         if each["name"] == "agent"
                     )
-                    client.post(f"{one.url}/v1/keys/{number}/revoke").raise_for_status()
+                    client.post(f"{one.url}/v1/keys/{number}/revoke", json={}).raise_for_status()
                     assert not [each for each in told if each.get("method") == CHANGED], "its stream ends"
