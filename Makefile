@@ -167,9 +167,9 @@ test-image: dev  ## build the image with buildah on a Debian made by debootstrap
 
 .PHONY: lock
 lock: dev  ## write the lock files from pyproject.toml; ARGS=--upgrade takes newer versions
-	@$(COMPILE_LOCK) --extra postgres --output-file requirements.lock
-	@$(COMPILE_LOCK) --extra postgres --extra traces --group dev --constraint requirements.lock --output-file requirements-dev.lock
-	@$(COMPILE_LOCK) --extra postgres --extra traces --group dev --group browser --constraint requirements-dev.lock --output-file requirements-browser.lock
+	@$(COMPILE_LOCK) --extra postgres --extra redis --output-file requirements.lock
+	@$(COMPILE_LOCK) --extra postgres --extra redis --extra traces --group dev --constraint requirements.lock --output-file requirements-dev.lock
+	@$(COMPILE_LOCK) --extra postgres --extra redis --extra traces --group dev --group browser --constraint requirements-dev.lock --output-file requirements-browser.lock
 
 .PHONY: clean
 clean:  ## remove what make and the tools made; never var/, which is the operator's data

@@ -150,7 +150,7 @@ def test_requests_count_for_their_hub(places: list[Place], settings: Any) -> Non
     counted = []
     for place in (*places, places[0]):
         with place.hub.active():
-            standing = limits.count_stranger("192.0.2.1")
+            standing = asyncio.run(limits.count_stranger("192.0.2.1"))
         assert standing is not None
         counted.append(standing.remaining)
     assert counted == [4, 4, 3]

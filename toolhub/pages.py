@@ -31,7 +31,7 @@ class Pages:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            _count(scope)
+            await _count(scope)
         except RateLimitError as error:
             await refuse(error, receive, send)
             return
@@ -54,12 +54,12 @@ class Pages:
         return self._places
 
 
-def _count(scope: Scope) -> None:
+async def _count(scope: Scope) -> None:
     """Raises: RateLimitError."""
     cookie = f"{settings.SESSION_COOKIE_NAME}=".encode()
     if not any(name == b"cookie" and cookie in value for name, value in scope["headers"]):
         client = scope.get("client")
-        if (status := limits.count_visit(client[0] if client else "")) is not None:
+        if (status := await limits.count_visit(client[0] if client else "")) is not None:
             status.check()
 
 

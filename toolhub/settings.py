@@ -149,6 +149,7 @@ elif TOOLHUB_SSO_CLIENT_ID or TOOLHUB_SSO_CLIENT_SECRET or TOOLHUB_SSO_ROLES:
     env.require("TOOLHUB_SSO_ISSUER", "", bool, "the provider of the other TOOLHUB_SSO settings")
 elif not TOOLHUB_PASSWORD_SIGN_IN:
     env.require("TOOLHUB_PASSWORD_SIGN_IN", "false", lambda _: False, "true, as there is no TOOLHUB_SSO_ISSUER")
+TOOLHUB_REDIS_URL: str = env("TOOLHUB_REDIS_URL")
 TOOLHUB_BACKUP_PASSPHRASE: str = env("TOOLHUB_BACKUP_PASSPHRASE")
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
 # The operations of an OpenAPI document have a field each.

@@ -47,6 +47,7 @@ def test_a_hub_that_works_is_healthy(rest: Rest) -> None:
         "maintenance": False,
         "backupAgeSeconds": None,
         "disk": "pass",
+        "limits": "process",
     }
 
 
@@ -71,6 +72,7 @@ def test_a_hub_without_its_database_is_unhealthy_and_says_no_more(rest: Rest, no
         "maintenance": False,
         "backupAgeSeconds": None,
         "disk": "pass",
+        "limits": "process",
     }
 
 

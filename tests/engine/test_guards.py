@@ -42,40 +42,44 @@ async def failed(one: Upstream, times: int = 1) -> None:
 # ---- rate limits
 
 
-def test_each_caller_has_its_own_limit_of_each_tool(clock: Clock) -> None:
+@pytest.mark.anyio
+async def test_each_caller_has_its_own_limit_of_each_tool(clock: Clock) -> None:
     limits = Guards(clock)
     rate = Rate(2, 60)
     for caller, tool in (("a", "x"), ("a", "x"), ("b", "x"), ("a", "y")):
-        limits.count(caller, tool, rate)
+        await limits.count(caller, tool, rate)
     with pytest.raises(RateLimitError) as caught:
-        limits.count("a", "x", rate)
+        await limits.count("a", "x", rate)
     assert caught.value.message == "Rate limit exceeded: at most 2 calls of x in 60 seconds"
     assert caught.value.retry_after == pytest.approx(30, abs=0.2)
     clock.now += caught.value.retry_after or 0
-    limits.count("a", "x", rate)
+    await limits.count("a", "x", rate)
 
 
-def test_no_limit_counts_nothing(clock: Clock) -> None:
+@pytest.mark.anyio
+async def test_no_limit_counts_nothing(clock: Clock) -> None:
     limits = Guards(clock)
     for _ in range(1000):
-        limits.count("a", "x", None)
+        await limits.count("a", "x", None)
 
 
-def test_a_changed_limit_holds_from_the_next_call(clock: Clock) -> None:
+@pytest.mark.anyio
+async def test_a_changed_limit_holds_from_the_next_call(clock: Clock) -> None:
     limits = Guards(clock)
-    limits.count("a", "x", Rate(1, 60))
+    await limits.count("a", "x", Rate(1, 60))
     with pytest.raises(RateLimitError):
-        limits.count("a", "x", Rate(1, 60))
-    limits.count("a", "x", Rate(5, 60))
+        await limits.count("a", "x", Rate(1, 60))
+    await limits.count("a", "x", Rate(5, 60))
 
 
-def test_many_callers_do_not_fill_the_memory(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.anyio
+async def test_many_callers_do_not_fill_the_memory(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guards, "MOST_BUCKETS", 100)
     limits = Guards(clock)
-    limits.count("first", "x", Rate(1, 60))
+    await limits.count("first", "x", Rate(1, 60))
     for number in range(1000):
-        limits.count(f"caller-{number}", "x", Rate(1, 60))
-    assert len(limits._buckets) == 100
+        await limits.count(f"caller-{number}", "x", Rate(1, 60))
+    assert len(limits._counters) == 100
 
 
 # ---- bulkhead

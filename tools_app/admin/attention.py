@@ -17,6 +17,7 @@ from tools_app.admin import charts, links
 from tools_app.admin.key_words import attention_filter
 from tools_app.alerts import words
 from tools_app.alerts.finding import FEWEST_ERRORS, LEVELS
+from tools_app.base import shared
 from tools_app.catalog import source_states
 from tools_app.catalog.snapshot import Snapshot
 from tools_app.catalog.source_states import SourceState
@@ -41,6 +42,13 @@ def journal() -> Iterator[Reason]:
     """Problems of this process."""
     if trouble := engine.trouble():
         yield Reason("bad", _("The database is not writable, so calls are refused: %(why)s") % {"why": trouble})
+
+
+def limits() -> Iterator[Reason]:
+    """Redis, as this process has seen it last."""
+    if trouble := shared.of_hub().trouble:
+        text = _("Redis cannot be used, so each process counts limits for itself: %(why)s")
+        yield Reason("warn", text % {"why": trouble})
 
 
 def clock(now: datetime) -> Iterator[Reason]:

@@ -92,7 +92,7 @@ def context(request: HttpRequest, page_context: dict[str, Any]) -> dict[str, Any
     now = timezone.now()
     period = insights.period(_selected_span(request), now)
     unwell = _connections() if may(actions.CONNECTIONS_READ) else None
-    reasons = [*attention.journal(), *attention.clock(now)]
+    reasons = [*attention.journal(), *attention.limits(), *attention.clock(now)]
     if unwell is not None:
         reasons += attention.connections([one for one in unwell if one.healthy is False])
     figures = []

@@ -40,7 +40,7 @@ class RestRequest(ASGIRequest):
             await asyncio.Future()
             return
         self._body = body
-        limits.count_body(caller, len(body))
+        await limits.count_body(caller, len(body))
         if len(body) > heavy.LARGE_BYTES:
             self.parsed_body = await heavy.in_turn(caller.id, partial(_parse, body))
 

@@ -39,10 +39,10 @@ class KeyAuthentication(AuthBase):
         try:
             caller = await _caller(request)
         except (AuthenticationError, StoppedError):
-            limits.count_stranger(request)
+            await limits.count_stranger(request)
             raise
         request.auth = caller  # type: ignore[attr-defined]  # before counting: the journal names who exceeded the limit
-        limits.count_caller(request, caller)
+        await limits.count_caller(request, caller)
         await take_body(request, caller)
         return caller
 

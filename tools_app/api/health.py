@@ -14,7 +14,7 @@ from pydantic import Field
 from tools_app import engine
 from tools_app.api.answers import ResponseSchema, answer, timestamp
 from tools_app.api.errors import OPEN_FAILURES, Failure
-from tools_app.base import database
+from tools_app.base import database, shared
 from tools_app.catalog import catalog, obstacles
 from tools_app.journal import disk
 from tools_app.models import Stop
@@ -47,6 +47,10 @@ class Health(ResponseSchema):
     backup_age_seconds: int | None = Field(
         description="Time since the last good backup; null: there is none. It does not change the status"
     )
+    limits: Literal["hub", "process"] = Field(
+        description="Where limits are counted. hub: in all processes together. process: in each, since "
+        "TOOLHUB_REDIS_URL is not set or Redis does not answer. It does not change the status"
+    )
     timestamp: str
 
 
@@ -71,6 +75,7 @@ async def show_health(request: HttpRequest) -> HttpResponse:
         maintenance=obstacles.maintenance(stops, timezone.now()) is not None,
         disk="warn" if is_disk_full else "pass",
         backup_age_seconds=backup_age,
+        limits="hub" if shared.of_hub().is_used() else "process",
         timestamp=timestamp(),
     )
     return answer(health, 200 if status == "healthy" else 503)

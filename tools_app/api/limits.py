@@ -14,14 +14,14 @@ from tools_app.sdk.context import Caller
 HEADERS: Final = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
 
 
-def count_caller(request: HttpRequest, caller: Caller) -> None:
+async def count_caller(request: HttpRequest, caller: Caller) -> None:
     """Raises: RateLimitError."""
-    _check(request, limits.count_caller(caller))
+    _check(request, await limits.count_caller(caller))
 
 
-def count_stranger(request: HttpRequest) -> None:
+async def count_stranger(request: HttpRequest) -> None:
     """Raises: RateLimitError."""
-    _check(request, limits.count_stranger(request.META.get("REMOTE_ADDR", "")))
+    _check(request, await limits.count_stranger(request.META.get("REMOTE_ADDR", "")))
 
 
 def add_headers(request: HttpRequest, response: HttpResponseBase) -> None:

@@ -52,7 +52,7 @@ class _KeyUnlessLocal(KeyAuthentication):
     async def __call__(self, request: HttpRequest) -> Caller:
         if not is_local(request):
             return await super().__call__(request)
-        limits.count_stranger(request)
+        await limits.count_stranger(request)
         return _LOCAL
 
 

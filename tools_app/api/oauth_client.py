@@ -15,7 +15,7 @@ router = Router(auth=None)
 
 @router.get("/toolhub-client.json", include_in_schema=False, url_name="oauth_client")
 async def show_client(request: HttpRequest) -> HttpResponse:
-    limits.count_stranger(request)
+    await limits.count_stranger(request)
     document = governance.client_document()
     if document is None:
         raise RouteNotFoundError

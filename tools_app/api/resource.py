@@ -15,22 +15,22 @@ router = Router(auth=None)
 
 @router.get("", include_in_schema=False, url_name="resource")
 async def show_hub(request: HttpRequest) -> HttpResponse:
-    return _metadata(request, "")
+    return await _metadata(request, "")
 
 
 @router.get("/mcp", include_in_schema=False, url_name="resource_mcp")
 async def show_door(request: HttpRequest) -> HttpResponse:
-    return _metadata(request, issuer.DOOR)
+    return await _metadata(request, issuer.DOOR)
 
 
 @router.get("/mcp/{toolset}", include_in_schema=False, url_name="resource_toolset")
 async def show_toolset(request: HttpRequest, toolset: str) -> HttpResponse:
     """The same for every name: it does not reveal which toolsets exist."""
-    return _metadata(request, f"{issuer.DOOR}/{toolset}")
+    return await _metadata(request, f"{issuer.DOOR}/{toolset}")
 
 
-def _metadata(request: HttpRequest, path: str) -> HttpResponse:
-    limits.count_stranger(request)
+async def _metadata(request: HttpRequest, path: str) -> HttpResponse:
+    await limits.count_stranger(request)
     if not issuer.trusted_issuer():
         raise RouteNotFoundError
     return answer(issuer.metadata(f"{request.scheme}://{request.get_host()}", path))

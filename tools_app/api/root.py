@@ -31,7 +31,7 @@ class Sign(ResponseSchema):
 @router.get("", response={200: Sign, **dict.fromkeys(OPEN_FAILURES, Failure)}, by_alias=True, url_name="root")
 async def show_sign(request: HttpRequest) -> HttpResponse:
     """Show the status, version and uptime in seconds of the server."""
-    limits.count_stranger(request)
+    await limits.count_stranger(request)
     if (pages := _pages_for(request)) is not None:
         return pages
     sign = Sign(

@@ -30,6 +30,7 @@ _FEWEST_CHARACTERS: Final = 10
 _PURPOSE: Final = b"toolhub api key"
 _STORED: Final = b"toolhub stored secret"
 _SHOWN: Final = b"toolhub masked secret"
+_OUTSIDE: Final = b"toolhub name outside"
 
 
 def new_key() -> tuple[str, str]:
@@ -75,6 +76,12 @@ def fingerprint(secret: str) -> str:
     """A short HMAC that distinguishes masked secrets; without this hub's key it does not help to guess them."""
     derived_key = hmac.digest(settings.SECRET_KEY.encode(), _SHOWN, hashlib.sha256)
     return hmac.new(derived_key, secret.encode(errors="replace"), hashlib.sha256).hexdigest()[:8]
+
+
+def name_outside(text: str) -> str:
+    """A keyed hash under which something is known where others may look: 128 bits in hex."""
+    derived_key = hmac.digest(settings.SECRET_KEY.encode(), _OUTSIDE, hashlib.sha256)
+    return hmac.digest(derived_key, text.encode(errors="surrogatepass"), hashlib.sha256).hex()[:32]
 
 
 def encrypted(plain: bytes) -> bytes:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import ipaddress
 import os
 import re
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from tools_app.sdk.variables import FLAG, LINE, PATH, Type, choice, line, names, seconds, whole_number
+from tools_app.sdk.variables import FLAG, LINE, PATH, InvalidError, Type, choice, line, names, seconds, whole_number
 
 LOG_LEVELS: Final = ("fatal", "error", "warn", "info", "debug", "trace")
 PACKS: Final = (
@@ -92,6 +93,20 @@ def _mail_server(url: str) -> dict[str, Any]:
     }
 
 
+def _redis(url: str) -> str:
+    parts = urlsplit(url)
+    if any(character.isspace() for character in url) or parts.scheme not in ("redis", "rediss", "unix"):
+        raise ValueError
+    if not (parts.path if parts.scheme == "unix" else parts.hostname) or (parts.port is not None and not parts.port):
+        raise ValueError
+    if importlib.util.find_spec("redis") is None:
+        raise InvalidError('needs the Python package redis, which comes with "toolhub[redis]"', None)
+    return url
+
+
+REDIS: Final = Type(
+    "redis://USER:PASSWORD@HOST:PORT/NUMBER, rediss://… for TLS, or unix:///PATH", _redis, is_quoted=False
+)
 MAIL_SERVER: Final = Type(
     "smtp://USER:PASSWORD@HOST:PORT?from=ADDRESS, or smtp+tls:// or smtp+ssl://", _mail_server, is_quoted=False
 )
@@ -337,6 +352,15 @@ _STATE: Final = Group(
             of_site=True,
         ),
         Setting(
+            "TOOLHUB_REDIS_URL",
+            REDIS,
+            "",
+            "Redis or Valkey in which the processes of the hub count limits together and share cached answers: "
+            "redis://USER:PASSWORD@HOST:6379/0, rediss://… for TLS, or unix:///PATH",
+            default_text="none: each process for itself",
+            is_secret=True,
+        ),
+        Setting(
             "SECRET_KEY",
             LINE,
             "",
@@ -566,7 +590,8 @@ _TOOLS: Final = Group(
             "TOOLHUB_UPSTREAM_RUNNING",
             whole_number(1, 1_000),
             10,
-            "concurrent calls of one upstream, in each process; 50 more wait, further ones are refused",
+            "concurrent calls of one upstream, in each process, or in all with TOOLHUB_REDIS_URL; 50 more wait in "
+            "each, further ones are refused",
         ),
         Setting(
             "TOOLHUB_UPSTREAM_WAITING",

@@ -106,7 +106,7 @@ class Attempts:
         last_error: ToolError | None = None
         while True:
             try:
-                place = await self._guards.upstream(plan.upstream).enter() if plan.upstream else None
+                place = await self._place(plan)
             except ToolError:
                 if last_error is None:
                     raise
@@ -138,6 +138,11 @@ class Attempts:
             attempt += 1
             log.info("[%s] Attempt %d: %s; retrying in %.1f s", plan.entry.name, attempt, last_error.code, wait)
             await asyncio.sleep(wait)
+
+    async def _place(self, plan: Plan) -> Place | None:
+        if not plan.upstream:
+            return None
+        return await self._guards.upstream(plan.upstream).enter(plan.context.remaining())
 
     async def _once(self, plan: Plan, spot: _AttemptPlace) -> Returned | Ask:
         spot.ran = True

@@ -2,23 +2,36 @@
 
 Single flight: concurrent calls for the same key share one run. Errors are never cached; calls that waited for a failed
 run get its error, since they would have failed alike.
+
+Where TOOLHUB_REDIS_URL is set, all processes of the hub share answers and runs, but not errors. Redis gets answers
+encrypted, under a keyed hash of their key.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import secrets as random
 import time
+import zlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
+from tools_app.base import secrets, shared
+from tools_app.base.scripts import CLAIM, SETTLE
 from tools_app.engine.answers import Answer
 from tools_app.sdk.errors import ToolError, ToolTimeoutError
 
 # The cost of an answer beyond its text: again as Python values, plus the entry itself.
 TIMES: Final = 3
 OVERHEAD: Final = 1_000
+# Larger ones stay in their process: Redis is to answer at once.
+MOST_SHARED_BYTES: Final = 256 * 1024
+# A run of a process that was killed is not waited for longer than this.
+CLAIM_SECONDS: Final = 10.0
+ASK_SECONDS: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +65,7 @@ class Cache:
                 return hit, True
             run_in_flight = self._runs.get(key)
             if run_in_flight is None:
-                return await self._run(key, seconds, run), False
+                return await self._run(key, seconds, run, remaining)
             async with asyncio.timeout(remaining()):
                 outcome = await asyncio.shield(run_in_flight)
             if isinstance(outcome, ToolError):
@@ -61,13 +74,25 @@ class Cache:
                 return outcome, True
             # That run was given up for a reason of its caller's: this caller tries for itself.
 
-    async def _run(self, key: str, seconds: float, run: Callable[[], Awaitable[Answer]]) -> Answer:
+    async def _run(
+        self, key: str, seconds: float, run: Callable[[], Awaitable[Answer]], remaining: Callable[[], float]
+    ) -> tuple[Answer, bool]:
         future = self._runs[key] = asyncio.get_running_loop().create_future()
         outcome: Answer | ToolError | None = None
+        answer: Answer | None = None
         try:
-            outcome = answer = await run()
+            claim = Claim(key, is_shared=self._most_bytes > 0)
+            if found := await claim.find(remaining):
+                outcome = answer = found[0]
+                self._keep(key, answer, found[1])
+                return answer, True
+            try:
+                outcome = answer = await run()
+            finally:
+                if claim.is_ours:
+                    await asyncio.shield(claim.settle(answer, seconds))
             self._keep(key, answer, seconds)
-            return answer
+            return answer, False
         except ToolTimeoutError:
             raise
         except ToolError as error:
@@ -98,3 +123,58 @@ class Cache:
 
     def _drop(self, key: str) -> None:
         self._bytes -= self._entries.pop(key).size
+
+
+class Claim:
+    """The right of this process to run a call for all others, and the answers of theirs."""
+
+    def __init__(self, key: str, *, is_shared: bool) -> None:
+        self._key = key
+        is_shared = is_shared and shared.of_hub().is_used()
+        self._names = (shared.name("answer", key), shared.name("claim", key)) if is_shared else ()
+        self._token = random.token_hex(8)
+        self.is_ours = False
+
+    async def find(self, remaining: Callable[[], float]) -> tuple[Answer, float] | None:
+        """The answer of another process, and for how many seconds it is valid. None: this process has to run the call.
+
+        Raises:
+            TimeoutError: another process runs it, for longer than this call has time.
+        """
+        if not self._names:
+            return None
+        async with asyncio.timeout(remaining()):
+            while True:
+                answer = await shared.of_hub().run(CLAIM, self._names, self._token, round(1000 * CLAIM_SECONDS))
+                if answer is None:
+                    break
+                if answer[0] == b"wait":
+                    await asyncio.sleep(ASK_SECONDS)
+                    continue
+                if answer[0] == b"found" and (found := _read(self._key, answer[1])) is not None:
+                    return found, answer[2] / 1000
+                self.is_ours = answer[0] == b"run"
+                break
+        return None
+
+    async def settle(self, answer: Answer | None, seconds: float) -> None:
+        """Give the answer to the other processes; without one, the next of them runs the call."""
+        content = b"" if answer is None else _written(self._key, answer)
+        await shared.of_hub().run(SETTLE, self._names, self._token, content, round(1000 * seconds))
+
+
+def _written(key: str, answer: Answer) -> bytes:
+    """Encrypted, together with its key: nothing else can be passed off as the answer. Empty if it is too large."""
+    if answer.size > MOST_SHARED_BYTES:
+        return b""
+    content = zlib.compress(json.dumps([key, asdict(answer)], separators=(",", ":")).encode(), 1)
+    return secrets.encrypted(content) if len(content) <= MOST_SHARED_BYTES else b""
+
+
+def _read(key: str, encrypted: bytes) -> Answer | None:
+    """None if it is not an answer of this hub to that."""
+    content = secrets.decrypted(encrypted)
+    if content is None:
+        return None
+    written_key, fields = json.loads(zlib.decompress(content))
+    return Answer(**fields) if written_key == key else None

@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final, cast
 
-from tools_app.base import conf, log_fields, ports
+from tools_app.base import conf, log_fields, ports, shared
 from tools_app.catalog import available, catalog, obstacles
 from tools_app.catalog.entry import MANY, Entry
 from tools_app.catalog.snapshot import Snapshot
@@ -235,9 +235,9 @@ class Calls:
             running.notes.upstream = plan.context.upstream
         if options.dry_run:
             return _result(running, entry, answers.from_hub(self._outlook(entry, plan, values, caller)))
-        self.guards.count(caller.id, entry.name, _rate(entry, caller))
+        await self.guards.count(caller.id, entry.name, _rate(entry, caller))
         if through is not None and through.policy.decided("rate"):
-            self.guards.count(caller.id, through.name, through.policy.rate)
+            await self.guards.count(caller.id, through.name, through.policy.rate)
         await budgets.admit(running, entry, snapshot)
         running.invoked()
         if options.idempotency_key is not None and (earlier := await running.earlier(options.idempotency_key, values)):
@@ -311,6 +311,8 @@ class Calls:
             except TimeoutError:
                 log.warning("%d calls were still running after %.0f s", len(self._under_way), seconds)
         self.workers.close()
+        await self.guards.aclose()
+        await shared.of_hub().leave()
         await ports.code().stop()
         await ports.upstreams().aclose()
         await self.clients.close()

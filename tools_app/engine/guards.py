@@ -1,24 +1,35 @@
 """Rate limits for callers, and a circuit breaker and a bulkhead for each upstream.
 
-All counters are per process: with several processes the limits add up. The storage is private to this module, so that
-a shared store can replace it.
+Where TOOLHUB_REDIS_URL is set, all processes of the hub count together, and know of the same circuit breakers. Where it
+is not, and while Redis does not answer, each counts for itself: with several processes the limits add up.
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
+import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tools_app.base import conf
+from tools_app.base import conf, shared
+from tools_app.base.counters import Counters
+from tools_app.base.scripts import ENTER, LEAVE
 from tools_app.sdk.errors import RateLimitError, ToolError
 from tools_app.sdk.hub_errors import CircuitOpenError, OverloadedError
-from tools_app.sdk.policies import Breaker, Buckets, Circuit, Rate
+from tools_app.sdk.policies import Breaker, Circuit, Rate
 
 MOST_BUCKETS: Final = 10_000
+# How often the first call that waits asks whether another process has left a place.
+ASK_SECONDS: Final = 0.05
+# For how long a place of all processes is held at most, if its call has no deadline.
+LONGEST_SECONDS: Final = 120.0
+# Until the end of a call is known to Redis.
+GRACE_SECONDS: Final = 1.0
 
 Clock = Callable[[], float]
 
@@ -37,10 +48,10 @@ class Guards:
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock
-        self._buckets: Buckets[tuple[str, str]] = Buckets(MOST_BUCKETS)
+        self._counters = Counters("tool", MOST_BUCKETS, clock)
         self._upstreams: dict[str, Upstream] = {}
 
-    def count(self, caller: str, tool: str, rate: Rate | None) -> None:
+    async def count(self, caller: str, tool: str, rate: Rate | None) -> None:
         """Count a call against its limit.
 
         Raises:
@@ -48,7 +59,7 @@ class Guards:
         """
         if rate is None:
             return
-        if wait := self._buckets.of((caller, tool), rate).take(self._clock()):
+        if wait := (await self._counters.take(f"{caller}\n{tool}", rate)).wait:
             raise RateLimitError(
                 f"Rate limit exceeded: at most {rate.most} calls of {tool} in {rate.seconds:g} seconds",
                 context={"limit": rate.most, "windowSeconds": rate.seconds},
@@ -57,12 +68,13 @@ class Guards:
             )
 
     def state(self, name: str) -> dict[str, Any]:
-        """The state of the circuit breaker and the bulkhead of an upstream."""
+        """The state of the circuit breaker and the bulkhead of an upstream, as this process has seen it."""
         upstream = self._upstreams.get(name)
         if upstream is None:
             return {"name": name, "circuit": Circuit.CLOSED, "running": 0, "waiting": 0}
         circuit = upstream.breaker.state(self._clock())
-        return {"name": name, "circuit": circuit, "running": upstream.running, "waiting": len(upstream.waiting)}
+        running, waiting = upstream.running - upstream.asking, len(upstream.waiting) + upstream.asking
+        return {"name": name, "circuit": circuit, "running": running, "waiting": waiting}
 
     def upstream(self, name: str) -> Upstream:
         upstream = self._upstreams.get(name)
@@ -71,6 +83,11 @@ class Guards:
                 name, conf.value("TOOLHUB_UPSTREAM_RUNNING"), conf.value("TOOLHUB_UPSTREAM_WAITING"), self._clock
             )
         return upstream
+
+    async def aclose(self) -> None:
+        """Wait until the places of ended calls are returned."""
+        for upstream in self._upstreams.values():
+            await asyncio.gather(*upstream.returning)
 
 
 @dataclass(slots=True)
@@ -84,9 +101,14 @@ class Upstream:
     breaker: Breaker = field(default_factory=Breaker)
     running: int = 0
     waiting: OrderedDict[asyncio.Future[None], None] = field(default_factory=OrderedDict)
+    # Calls with a place in this process that wait for one of all processes; one of them asks at a time.
+    asking: int = 0
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    was_left: asyncio.Event = field(default_factory=asyncio.Event)
+    returning: set[asyncio.Task[None]] = field(default_factory=set)
 
-    async def enter(self) -> Place:
-        """Wait for a place among the running calls (bulkhead). First in, first out.
+    async def enter(self, seconds: float = LONGEST_SECONDS) -> Place:
+        """Wait for a place among the running calls (bulkhead), for a call with this time limit. First in, first out.
 
         Raises:
             CircuitOpenError: the circuit breaker is open.
@@ -98,12 +120,84 @@ class Upstream:
         else:
             await self._wait()
         try:
-            # After waiting, the circuit may have opened; and only a call that really starts may be the probe.
-            self._admit()
-        except ToolError:
+            lease = await self._enter_shared(seconds)
+            if lease is None:
+                # After waiting, the circuit may have opened; and only a call that really starts may be the probe.
+                self._admit()
+        except BaseException:
             self._leave()
             raise
-        return Place(self, probe=self.breaker.opened_at is not None)
+        return Place(self, self.breaker.opened_at is not None, lease)
+
+    async def _enter_shared(self, seconds: float) -> str | None:
+        """A place among the calls of all processes, which lapses with the call. None: Redis does not answer.
+
+        Raises:
+            CircuitOpenError
+        """
+        if not shared.of_hub().is_used():
+            return None
+        lease = secrets.token_hex(8)
+        self.asking += 1
+        try:
+            async with self.turn:
+                return lease if await self._ask(lease, seconds) else None
+        except asyncio.CancelledError:
+            # Redis may have given the place all the same.
+            self._return(Place(self, probe=False, lease=lease))
+            raise
+        finally:
+            self.asking -= 1
+
+    async def _ask(self, lease: str, seconds: float) -> bool:
+        """Ask until there is a place. False: Redis does not answer."""
+        until = self.clock() + seconds
+        while True:
+            self.was_left.clear()
+            milliseconds = max(1, round(1000 * (until + GRACE_SECONDS - self.clock())))
+            arguments = (self.most_running, lease, milliseconds, self.breaker.rest)
+            answer = await shared.of_hub().run(ENTER, self.keys, *arguments)
+            if answer is None:
+                return False
+            state, since, wait = answer[0].decode(), float(answer[1]), float(answer[2])
+            if state == "full":
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(ASK_SECONDS * (0.5 + random.random())):  # noqa: S311 – not a secret
+                        await self.was_left.wait()
+                continue
+            self._mirror(since if state != "in" else None)
+            if state == "open":
+                raise CircuitOpenError.of(self.name, since, wait)
+            if state == "probe":
+                self.breaker.probing_since = self.clock()
+            return True
+
+    def _return(self, place: Place) -> None:
+        """Return a place of all processes, with the outcome of its call, without waiting for it."""
+        task = asyncio.get_running_loop().create_task(self._return_shared(place))
+        self.returning.add(task)
+        task.add_done_callback(self.returning.discard)
+
+    async def _return_shared(self, place: Place) -> None:
+        breaker = self.breaker
+        numbers = (breaker.consecutive, breaker.share, breaker.enough, breaker.window, breaker.rest)
+        arguments = (place.lease or "", place.outcome, int(place.probe), *numbers)
+        answer = await shared.of_hub().run(LEAVE, self.keys, *arguments)
+        if answer is None:
+            place.count()
+        else:
+            self._mirror(float(answer[1]) if answer[0] == b"open" else None)
+        self.was_left.set()
+
+    def _mirror(self, since: float | None) -> None:
+        """What all processes know of the circuit, for when Redis does not answer. `since`: for how long it is open."""
+        self.breaker.opened_at = None if since is None else self.clock() - since
+        self.breaker.probing_since = None
+        self.breaker.in_a_row = 0
+
+    @property
+    def keys(self) -> tuple[str, str]:
+        return shared.name("circuit", self.name), shared.name("places", self.name)
 
     async def _wait(self) -> None:
         if len(self.waiting) >= self.most_waiting:
@@ -146,27 +240,44 @@ class Place:
 
     upstream: Upstream
     probe: bool
-    is_reported: bool = False
+    # The name of the place among those of all processes; None: this process decided alone.
+    lease: str | None = None
+    # "good" or "bad"; empty if the call says nothing about the upstream.
+    outcome: str = ""
     is_left: bool = False
 
     def succeeded(self) -> None:
-        self._report(self.upstream.breaker.succeeded)
+        self._report("good")
 
     def failed(self, error: ToolError) -> None:
         """The call failed: through the upstream, or with an error that shows that the upstream responds."""
-        self._report(self.upstream.breaker.failed if error.blames_upstream else self.upstream.breaker.succeeded)
+        self._report("bad" if error.blames_upstream else "good")
 
     def leave(self) -> None:
         """The call has ended. Without a reported outcome it says nothing about the upstream."""
-        if self.probe and not self.is_reported:
-            self.upstream.breaker.abandoned()
-        self.is_reported = True
-        if not self.is_left:
-            self.is_left = True
-            self.upstream._leave()
+        if self.is_left:
+            return
+        self.is_left = True
+        self.upstream._leave()
+        if self.lease is not None:
+            self.upstream._return(self)
+        elif not self.outcome:
+            self.count()
 
-    def _report(self, outcome: Callable[[float], None]) -> None:
+    def _report(self, outcome: str) -> None:
+        if self.outcome or self.is_left:
+            return
+        self.outcome = outcome
+        if self.lease is None:
+            self.count()
+
+    def count(self) -> None:
+        """Count the outcome in this process."""
+        breaker, now = self.upstream.breaker, self.upstream.clock()
         # A call that began before the circuit opened says nothing about the present state.
-        if not self.is_reported and (self.probe or self.upstream.breaker.opened_at is None):
-            outcome(self.upstream.clock())
-        self.is_reported = True
+        if not self.probe and breaker.opened_at is not None:
+            return
+        if self.outcome:
+            (breaker.succeeded if self.outcome == "good" else breaker.failed)(now)
+        elif self.probe:
+            breaker.abandoned()

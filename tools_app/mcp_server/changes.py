@@ -34,7 +34,7 @@ from mcp_types import (
     UnsubscribeRequestParams,
 )
 
-from tools_app.base import conf, loops
+from tools_app.base import conf, loops, news
 from tools_app.catalog import catalog, listed, offers
 from tools_app.catalog.snapshot import Snapshot
 from tools_app.mcp_server.conversation import connection_of
@@ -54,6 +54,7 @@ State: TypeAlias = dict[ServerEvent, str]
 
 PATIENCE_SECONDS: Final = 5.0
 TROUBLE_TIMES: Final = 10
+FEWEST_SECONDS: Final = 0.02
 MOST_SUBSCRIBED: Final = 256
 # In the state of a connection: the snapshot at its handshake; whether it has ended; and, if it cannot always be sent
 # to, a function that tells whether it can now.
@@ -208,6 +209,7 @@ class Changes:
         trouble = False
         while True:
             await self._has_listeners.wait()
+            seen = news.of_hub().told()
             try:
                 await self._look()
                 trouble = False
@@ -219,7 +221,9 @@ class Changes:
             except Exception:
                 self._numbers = None
                 log.exception("looking for changes failed")
-            await asyncio.sleep(conf.value("TOOLHUB_WATCH_SECONDS") * (TROUBLE_TIMES if trouble else 1))
+            # Changes that follow each other quickly are looked at together.
+            await asyncio.sleep(FEWEST_SECONDS)
+            await news.of_hub().wait(conf.value("TOOLHUB_WATCH_SECONDS") * (TROUBLE_TIMES if trouble else 1), seen)
 
     async def _listener_of(self, context: RequestContext) -> _Listener:
         connection = connection_of(context)
@@ -268,6 +272,8 @@ class Changes:
         uris, self._uris = self._uris, set()
         if numbers != self._numbers or uris:
             # Set before the loop: a client that joins during it resets this to None, so that it gets checked next time.
+            if self._numbers is not None and numbers.access != self._numbers.access:
+                news.of_hub().tell(news.ACCESS)  # For those who wait where the database does not notify.
             self._numbers = numbers
             try:
                 for listener in list(self._listeners.values()):

@@ -74,9 +74,9 @@ async def admit(request: Request) -> tuple[Visitor, Caller]:
         key = access.read_credential(request.headers.get("x-api-key"), request.headers.get("authorization"))
         caller = await access.caller_of_key(key, at, address)
     except (AuthenticationError, StoppedError):
-        _check(limits.count_stranger(address))
+        _check(await limits.count_stranger(address))
         raise
-    _check(limits.count_caller(caller))
+    _check(await limits.count_caller(caller))
     path = _ADDRESS.fullmatch(request.scope["path"])
     if path is None:
         raise NotFoundError(NOTHING)

@@ -20,6 +20,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from tools_app import engine
 from tools_app.access import access, limits
+from tools_app.base import news
 from tools_app.base.asgi import SENDER, Again, whole_body
 from tools_app.mcp_server import frames, gate
 from tools_app.mcp_server.frames import InvalidMessage
@@ -35,8 +36,9 @@ log = logging.getLogger("tools_app.mcp")
 
 DOOR: Final = "mcp"
 MAX_BODY: Final = frames.MAX_LINE
-# Maximum time that a stream outlives its key.
+# Maximum time that a stream outlives its key, where nothing tells of the change.
 KEY_SECONDS: Final = 5.0
+_OF_KEYS: Final = (news.ACCESS,)
 # Time for the last messages on streams at shutdown.
 LEAVE_SECONDS: Final = 0.5
 
@@ -107,7 +109,7 @@ class Http:
             content = await whole_body(receive)
             if content is None:
                 return
-            limits.count_body(caller, len(content))
+            await limits.count_body(caller, len(content))
             if len(content) > heavy.LARGE_BYTES:
                 message = await heavy.in_turn(caller.id, partial(frames.read, content))
             else:
@@ -136,18 +138,25 @@ async def _while_authorized(response_task: Coroutine[Any, Any, None], visitor: V
 
 
 async def _watch(visitor: Visitor, transport: Transport, stream: anyio.CancelScope) -> None:
-    while not transport.leaving.is_set():
-        try:
-            async with asyncio.timeout(KEY_SECONDS):
-                await transport.leaving.wait()
-            await asyncio.sleep(LEAVE_SECONDS)
-        except TimeoutError:
+    leaving = asyncio.create_task(transport.leaving.wait())
+    try:
+        seen = news.of_hub().told(_OF_KEYS)
+        while True:
+            changed = asyncio.create_task(news.of_hub().wait(KEY_SECONDS, seen, _OF_KEYS))
+            await asyncio.wait([leaving, changed], return_when=asyncio.FIRST_COMPLETED)
+            changed.cancel()
+            if leaving.done():
+                await asyncio.sleep(LEAVE_SECONDS)
+                break
+            seen = news.of_hub().told(_OF_KEYS)
             try:
                 await visitor.caller()
             except StorageBusyError:
                 continue
             except ToolError:
                 break
+    finally:
+        leaving.cancel()
     stream.cancel()
 
 

@@ -1,5 +1,7 @@
 """Database triggers that increment the counters of `revision` at every change, by any program and statement.
 
+On PostgreSQL they also notify the processes that listen (`base/news.py`), with the counter as payload.
+
 A table that a migration rebuilds loses its triggers on SQLite, so they are dropped before every `migrate` and created
 again after it.
 """
@@ -10,6 +12,8 @@ import hashlib
 from typing import Final
 
 from django.db.backends.base.base import BaseDatabaseWrapper
+
+from tools_app.base.news import APPROVALS, CHANNEL
 
 # Table → columns that callers see. Without health, last use and the like, which change with every call.
 TOOLS: Final[dict[str, tuple[str, ...]]] = {
@@ -52,12 +56,13 @@ WATCHED: Final = {**TOOLS, **ACCESS}
 def create_triggers(connection: BaseDatabaseWrapper) -> None:
     """Create the triggers, and increment once for changes while they were missing."""
     present = set(connection.introspection.table_names())
-    if not present.issuperset({*WATCHED, "tools_app_revision"}) or not _has_columns(connection):
+    if not present.issuperset({*WATCHED, "tools_app_revision", "tools_app_approval"}) or not _has_columns(connection):
         return  # The schema is that of an earlier version, which has triggers of its own.
     drop_triggers(connection)
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             cursor.execute(_FUNCTION)
+            cursor.execute(_TELLING)
         for statement in _triggers(connection.vendor).values():
             cursor.execute(statement)
         cursor.execute(_bump(connection.vendor, "tools", "access"))
@@ -121,9 +126,24 @@ _FUNCTION: Final = f"""
                 {_bump("postgresql", "access")};
             END IF;
             PERFORM set_config('toolhub.bumped_' || TG_ARGV[0], txid_current()::text, true);
+            PERFORM pg_notify('{CHANNEL}', TG_ARGV[0]);
         END IF;
         RETURN NULL;
     END $$
+"""
+
+
+# What is no change of tools, but waited for by people: a call that asks for approval, and a decision about it.
+_TELLING: Final = f"""
+    CREATE OR REPLACE FUNCTION tools_app_tell() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        PERFORM pg_notify('{CHANNEL}', TG_ARGV[0]);
+        RETURN NULL;
+    END $$
+"""
+_TELLS: Final = f"""
+    CREATE TRIGGER {{name}} AFTER INSERT OR DELETE OR UPDATE OF state ON tools_app_approval
+    FOR EACH STATEMENT EXECUTE FUNCTION tools_app_tell('{APPROVALS}')
 """
 
 
@@ -139,6 +159,10 @@ def _triggers(vendor: str) -> dict[str, str]:
             digest = hashlib.sha256((_FUNCTION if vendor == "postgresql" else "").encode() + statement.encode())
             name = f"{table}_{event.lower()}_{digest.hexdigest()[:8]}{_LAST}"
             statements[name] = statement.format(name=name)
+    if vendor == "postgresql":
+        digest = hashlib.sha256((_TELLING + _TELLS).encode())
+        name = f"tools_app_approval_{digest.hexdigest()[:8]}{_LAST}"
+        statements[name] = _TELLS.format(name=name)
     return statements
 
 

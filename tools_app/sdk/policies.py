@@ -70,6 +70,10 @@ class Bucket:
             return 0.0
         return (1.0 - self.tokens) / per_second
 
+    def set(self, tokens: float, now: float) -> None:
+        """What is left now, as it was counted elsewhere."""
+        self.tokens, self.filled_at = tokens, now
+
     def owe(self, tokens: float) -> None:
         """Take tokens in advance: the next call waits for them, at most as long as it takes to fill the bucket."""
         self.tokens = max(self.tokens - tokens, -float(self.rate.most))

@@ -115,6 +115,10 @@ class Feed:
                 self._read()
             return {topic: self._changed[topic] for topic in topics}
 
+    def forget(self) -> None:
+        """Let the next `changed` read, however soon it is."""
+        self._read_at = float("-inf")
+
     def _read(self) -> None:
         now = _milliseconds(timezone.now())
         for topic, (_, version_of) in TOPICS.items():

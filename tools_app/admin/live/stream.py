@@ -23,13 +23,15 @@ from django.utils import timezone
 
 from tools_app.admin.live import feed
 from tools_app.admin.live.pages import HEADER
-from tools_app.base import database
+from tools_app.base import database, news
 from tools_app.base.asgi import Again, Application, Message, Receive, Scope, Send, whole_body
 
 log = logging.getLogger("tools_app.admin.live")
 
 PATH: Final = "/admin/tools_app/process/live/events"
 SECONDS: Final = 1.0
+# At least between two readings, however much there is to tell.
+FEWEST_SECONDS: Final = 0.25
 # Proxies end connections that are silent for a minute.
 HEARTBEAT_SECONDS: Final = 20.0
 # Reads of the sessions, in between of which one that was ended may still learn that something has changed.
@@ -120,9 +122,9 @@ class Streams:
         sent: dict[str, int] = {}
         until = asyncio.get_running_loop().time() + LIFETIME_SECONDS
         while not stream.is_over and asyncio.get_running_loop().time() < until:
-            news = {topic: moment for topic, moment in changed.items() if sent.get(topic) != moment}
-            await _write(send, f"data: {json.dumps(news)}\n\n" if news else ": \n\n")
-            sent.update(news)
+            unsent = {topic: moment for topic, moment in changed.items() if sent.get(topic) != moment}
+            await _write(send, f"data: {json.dumps(unsent)}\n\n" if unsent else ": \n\n")
+            sent.update(unsent)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(HEARTBEAT_SECONDS):
                     await stream.wake.wait()
@@ -138,7 +140,11 @@ class Streams:
         self._changed, permissions, sessions_read_at = {}, feed.of_hub().permissions, 0.0
         loop = asyncio.get_running_loop()
         while self._open:
-            await asyncio.sleep(SECONDS)
+            seen = news.of_hub().told()
+            await asyncio.sleep(FEWEST_SECONDS)
+            await news.of_hub().wait(SECONDS - FEWEST_SECONDS, seen)
+            if news.of_hub().told() != seen:
+                feed.of_hub().forget()
             try:
                 changed = await database.run(feed.of_hub().changed, list(feed.TOPICS))
                 if loop.time() - sessions_read_at >= SESSION_SECONDS:
@@ -149,10 +155,10 @@ class Streams:
             if feed.of_hub().permissions != permissions:
                 permissions = feed.of_hub().permissions
                 self._end_all()
-            news = {topic for topic, moment in changed.items() if self._changed.get(topic) != moment}
+            topics = {topic for topic, moment in changed.items() if self._changed.get(topic) != moment}
             self._changed = changed
             for stream in self._open:
-                if not news.isdisjoint(stream.topics):
+                if not topics.isdisjoint(stream.topics):
                     stream.wake.set()
 
     async def _end_signed_out(self) -> None:

@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from tools_app import engine, governance, sources
-from tools_app.base import conf
+from tools_app.base import conf, shared
 from tools_app.catalog import catalog, connections, offers, sign_ins
 from tools_app.catalog.snapshot import Snapshot
 from tools_app.catalog.source_states import SourceState, state_of, status_of
@@ -254,6 +254,22 @@ def _of_sign_ins() -> Iterator[Diagnosis]:
             yield Diagnosis("sign-in", until > timezone.now(), text, how, row.name)
 
 
+def _of_limits() -> Iterator[Diagnosis]:
+    """Where limits are counted, and what they add up to if each process counts for itself."""
+    processes, redis = Process.objects.filter(lease_until__gte=Now()).count(), shared.of_hub()
+    trouble = redis.check() if redis.url else ""
+    if redis.url and not trouble:
+        yield Diagnosis("limits", True, f"limits count in all processes together, in Redis at {redis.place}")
+    elif trouble or processes > 1:
+        limits = engine.limits_in_words(max(1, processes))
+        text = f"limits count in each of {processes} processes; in total: {limits}"
+        if trouble:
+            how = "Calls continue. Check TOOLHUB_REDIS_URL, and that Redis is reachable from this machine."
+            yield Diagnosis("limits", False, f"Redis at {redis.place} cannot be used ({trouble}): {text}", how)
+        else:
+            yield Diagnosis("limits", True, text, "To count in all together, set TOOLHUB_REDIS_URL.")
+
+
 def _of_data() -> Iterator[Diagnosis]:
     missing = triggers.missing_triggers(connection)
     yield Diagnosis(
@@ -287,10 +303,7 @@ def _of_data() -> Iterator[Diagnosis]:
     unsynced = [name for name in names if snapshot.find(name) is None]
     if unsynced:
         yield Diagnosis("tools-synced", False, f"not synced yet: {', '.join(unsynced[:5])}", "Run `toolhub synctools`.")
-    processes = Process.objects.filter(lease_until__gte=Now()).count()
-    if processes > 1:
-        limits = engine.limits_in_words(processes)
-        yield Diagnosis("limits", True, f"limits count in each of {processes} processes; in total: {limits}")
+    yield from _of_limits()
     usable = ApiKey.objects.filter(revoked_at=None).count()
     text = f"{usable} API keys are valid" if usable else "no API key: `toolhub addkey NAME` creates one"
     yield Diagnosis("keys", True, text)

@@ -17,7 +17,7 @@ from django.conf import settings
 from django.core.management.base import CommandParser
 
 from tools_app import engine, governance
-from tools_app.base import conf, hub
+from tools_app.base import conf, hub, shared
 from tools_app.catalog import catalog
 from tools_app.governance import probes
 from tools_app.management import systemd
@@ -86,7 +86,12 @@ class Command(HubCommand):
         out.write(f"  State   {conf.home()}\n")
         for line in tool_lines():
             out.write(f"  {line}")
-        if workers > 1:
+        redis = shared.of_hub()
+        if redis.url:
+            trouble = redis.check()
+            words = f"cannot be used, so they count in each process: {trouble}" if trouble else "counts them for all"
+            out.write(f"  Limits  Redis at {redis.place} {words}")
+        elif workers > 1:
             limits = engine.limits_in_words(workers)
             out.write(f"  Limits  count in each of the {workers} workers; in total: {limits}")
         if settings.SECURE_SSL_REDIRECT and not conf.value("TOOLHUB_TRUSTED_PROXIES"):
