@@ -42,7 +42,7 @@ from tools_app.base import database
 from tools_app.governance import SCOPES
 from tools_app.mcp_server import server
 from tools_app.mcp_server.changes import Changes, always
-from tools_app.models import AuditEntry, Call, Connection, Definition, Stop, ToolRecord
+from tools_app.models import AuditEntry, Call, Connection, Definition, SavedView, Stop, ToolRecord
 from tools_app.models.alerts import Event, new_alert
 from tools_app.sdk.context import Caller
 from tools_app.sdk.pack import Pack
@@ -563,6 +563,10 @@ def address_of(page: str, subjects: dict[str, Any]) -> str:
         "app_list": {"app_label": "tools_app"},
         "view_on_site": {"content_type_id": 1, "object_id": 1},
     }
+    if page in ("tools_app_call_discard", "tools_app_call_edit", "tools_app_call_shown"):
+        owner, now = User.objects.get_or_create(username="an-owner")[0], timezone.now()
+        view = SavedView.objects.create(name="all", query="q=a", is_shared=True, owner=owner, created_at=now)
+        of_none[page] = {"pk": view.pk}
     subject = next((pk for model, pk in subjects.items() if f"{page}_".startswith(f"{model}_")), None)
     for parameters in (of_none.get(page), {"object_id": subject}, {"pk": subject}, {"id": subject}):
         with contextlib.suppress(NoReverseMatch):

@@ -98,6 +98,19 @@ def knows_again(process: Process) -> None:
 
 
 @pytest.mark.anyio
+async def test_what_a_request_cost_counts_in_all_processes(processes: list[Process]) -> None:
+    with processes[0].hub.active():
+        limits.count_work(ASKED, 2 * limits.SECONDS_OF_A_REQUEST)
+        limits.count_answer(ASKED, limits.BYTES_OF_A_REQUEST)
+    await asyncio.gather(*(task for task in asyncio.all_tasks() if "owe" in repr(task)))
+    with processes[1].hub.active():
+        counted = await limits.count_caller(ASKED)
+    await shared.of_hub().leave()
+    assert counted is not None
+    assert counted.remaining == 0
+
+
+@pytest.mark.anyio
 async def test_two_processes_allow_together_what_one_may(processes: list[Process]) -> None:
     assert [await allowed(process, 3) for process in processes] == [3, 1]
     remaining = []
