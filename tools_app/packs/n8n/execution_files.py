@@ -114,7 +114,7 @@ def _content(about: Mapping[str, Any]) -> bytes:
     """Raises: ApiError: n8n keeps it elsewhere. UpstreamInvalidResponseError: it is not what n8n writes."""
     if about.get("id"):
         place = str(about["id"]).partition(":")[0]
-        raise ApiError(
+        refused = ApiError(
             f"Failed to save execution file: n8n keeps it in its storage ({words(place, 50)}), which its API does not "
             "give out",
             context={"operation": "save execution file"},
@@ -122,11 +122,16 @@ def _content(about: Mapping[str, Any]) -> bytes:
             "(to base64), whose item get_execution_by_node reads. With N8N_DEFAULT_BINARY_DATA_MODE=default, the "
             "operator of n8n keeps files in executions.",
         )
+        # n8n works: it only does not give the file out.
+        refused.blames_upstream = False
+        raise refused
     try:
         return base64.b64decode(str(about["data"]), validate=True)
     except (KeyError, binascii.Error, ValueError) as error:
-        raise UpstreamInvalidResponseError(
+        missing = UpstreamInvalidResponseError(
             "Failed to save execution file: n8n sent no content of it",
             context={"operation": "save execution file"},
             next_step="n8n may have deleted it, or redacted this execution.",
-        ) from error
+        )
+        missing.blames_upstream = False
+        raise missing from error

@@ -16,7 +16,7 @@ from tools_app.packs.n8n.sizes import words
 from tools_app.packs.n8n.summary import quoted
 from tools_app.sdk import files, heavy
 from tools_app.sdk.context import Context
-from tools_app.sdk.errors import ConfigurationError, NotFoundError
+from tools_app.sdk.errors import ConfigurationError, NotFoundError, ValidationError
 from tools_app.sdk.examples import Example
 from tools_app.sdk.hints import Hints
 
@@ -43,7 +43,7 @@ async def _types(ctx: Context) -> NodeTypes:
     try:
         content, now = await files.read_configured(ctx, path, _MOST_BYTES, unless=stamp)
         types: NodeTypes = known if content is None else await heavy.aside(NodeTypes, content)
-    except (NotFoundError, ValueError, RecursionError) as error:
+    except (NotFoundError, ValidationError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise ConfigurationError(
             f"The file of node types of this connection cannot be used: {words(path, 200)}",
             detail=error,

@@ -58,7 +58,7 @@ _TEXT: Final = 200
 async def list_n8n_resources(
     ctx: Context,
     kind: Annotated[Literal["credentials", "tags", "variables", "projects", "folders", "dataTables"], "What to list"],
-    project_id: Annotated[Id | None, "Required for folders", Field(alias="projectId")] = None,
+    project_id: Annotated[Id | None, "Only for folders, where it is required", Field(alias="projectId")] = None,
     limit: Annotated[int, Field(ge=1, le=100), "Page size"] = 50,
     cursor: Annotated[str, Field(max_length=2048), "nextCursor of the previous page"] = "",
 ) -> dict[str, Any]:
@@ -67,6 +67,8 @@ async def list_n8n_resources(
     operation = f"list {path}"
     if kind == "folders":
         page = await _folders(ctx, project_id, limit, cursor)
+    elif project_id is not None:
+        raise InvalidArgumentsError(problems=[Problem("/projectId", "projectId is only for folders")])
     else:
         params = {"limit": limit, "cursor": cursor or None}
         page = as_object(await ctx.http.get(path, operation=operation, params=params), operation)

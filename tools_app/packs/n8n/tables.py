@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from tools_app.http.bodies import TooLarge
 from tools_app.packs.n8n import Id, pack
 from tools_app.packs.n8n.refusals import in_its_words
 from tools_app.packs.n8n.runs import as_list, as_map
@@ -15,7 +18,7 @@ from tools_app.packs.n8n.sizes import words
 from tools_app.packs.n8n.summary import quoted
 from tools_app.packs.n8n.workflows import as_object
 from tools_app.sdk.context import Context
-from tools_app.sdk.errors import InvalidArgumentsError, Problem
+from tools_app.sdk.errors import InvalidArgumentsError, Problem, UpstreamInvalidResponseError
 from tools_app.sdk.examples import Example
 from tools_app.sdk.hints import Hints
 from tools_app.sdk.signatures import Says
@@ -25,6 +28,9 @@ _RESOURCE: Final = "Data table"
 _MOST_ROWS: Final = 100
 # Changed rows that an answer repeats.
 _SHOWN_ROWS: Final = 20
+# Conditions go into the address of a request.
+_LONGEST_VALUE: Final = 500
+_WITHOUT_VALUE: Final = ("isEmpty", "isNotEmpty")
 _OF_ALL: Final = ("id", "createdAt", "updatedAt")
 _CHANGED: Final[dict[str, Any]] = {
     "type": "object",
@@ -53,14 +59,52 @@ TableId = Annotated[
 ]
 # n8n compares types with those of the columns; null empties a value.
 Row = Annotated[dict[str, Any], Field(min_length=1, max_length=100)]
-Conditions = Annotated[list[Condition], Field(max_length=50)]
-Chosen = Annotated[list[Condition], Field(min_length=1, max_length=50), "Which rows; id, createdAt, updatedAt too"]
+Conditions = Annotated[list[Condition], Field(max_length=20)]
+Chosen = Annotated[list[Condition], Field(min_length=1, max_length=20), "Which rows; id, createdAt, updatedAt too"]
 Match = Annotated[Literal["all", "any"], "Conditions that must hold"]
 
 
 def _query(conditions: list[Condition], match: str) -> dict[str, Any]:
+    """What n8n filters by. A missing value would be null: `neq` would match every row.
+
+    Raises:
+        InvalidArgumentsError: a condition has no value, or one that n8n cannot compare.
+    """
+    problems = [
+        Problem(f"/filter/{number}/value", f"filter/{number}: value {wrong}")
+        for number, each in enumerate(conditions)
+        if (wrong := _wrong_value(each))
+    ]
+    if problems:
+        raise InvalidArgumentsError(problems=problems)
     filters = [{"columnName": each.column, "condition": each.op, "value": each.value} for each in conditions]
     return {"type": "and" if match == "all" else "or", "filters": filters}
+
+
+def _wrong_value(condition: Condition) -> str:
+    value = condition.value
+    if condition.op in _WITHOUT_VALUE:
+        return ""
+    if value is None:
+        return "is missing; only isEmpty and isNotEmpty have none"
+    if not isinstance(value, str | int | float):
+        return "must be a string, a number, true or false"
+    return f"is longer than {_LONGEST_VALUE:,} characters" if len(str(value)) > _LONGEST_VALUE else ""
+
+
+@contextmanager
+def _repeating_rows(operation: str) -> Iterator[None]:
+    """A change whose answer repeats all of its rows, of which n8n has no other kind: they can be too many to read."""
+    with in_its_words(operation):
+        try:
+            yield
+        except UpstreamInvalidResponseError as error:
+            if isinstance(error.__cause__, TooLarge):
+                error.next_step = (
+                    "n8n has probably made the change: its answer was too large to read. Look with "
+                    "list_data_table_rows before you repeat it."
+                )
+            raise
 
 
 def _changed(table_id: str, rows: Any) -> dict[str, Any]:
@@ -87,7 +131,9 @@ def _look(data: dict[str, Any]) -> dict[str, str]:
     hints=Hints(read_only=True),
     done="Rows retrieved",
     guidance=lambda data: {
-        "message": "nextCursor leads to the next page." if data["nextCursor"] else "There are no more rows.",
+        "message": "Repeat it with all its arguments and nextCursor as cursor for the next page."
+        if data["nextCursor"]
+        else "There are no more rows.",
         "example": f"list_data_table_rows(id: {quoted(data['id'])}, limit: 100)",
     },
     examples=[
@@ -208,7 +254,7 @@ async def update_data_table_rows(
     """Change all rows that match, in an n8n data table. Needs n8n 2 or later."""
     operation = "update data table rows"
     method, path = ("POST", "upsert") if upsert else ("PATCH", "update")
-    with in_its_words(operation):
+    with _repeating_rows(operation):
         response = await ctx.http.request(
             *(method, "data-tables", table_id, "rows", path),
             operation=operation,
@@ -244,7 +290,7 @@ async def delete_data_table_rows(
 ) -> dict[str, Any]:
     """Delete all rows that match, from an n8n data table, for good. Needs n8n 2 or later."""
     operation = "delete data table rows"
-    with in_its_words(operation):
+    with _repeating_rows(operation):
         response = await ctx.http.delete(
             *("data-tables", table_id, "rows", "delete"),
             operation=operation,
