@@ -138,25 +138,21 @@ async def _while_authorized(response_task: Coroutine[Any, Any, None], visitor: V
 
 
 async def _watch(visitor: Visitor, transport: Transport, stream: anyio.CancelScope) -> None:
-    leaving = asyncio.create_task(transport.leaving.wait())
-    try:
+    seen = news.of_hub().told(_OF_KEYS)
+    while not transport.leaving.is_set():
+        # Also told when the transport leaves: a task for each of both would cost every stream some kilobytes.
+        await news.of_hub().wait(KEY_SECONDS, seen, _OF_KEYS)
+        if transport.leaving.is_set():
+            continue
         seen = news.of_hub().told(_OF_KEYS)
-        while True:
-            changed = asyncio.create_task(news.of_hub().wait(KEY_SECONDS, seen, _OF_KEYS))
-            await asyncio.wait([leaving, changed], return_when=asyncio.FIRST_COMPLETED)
-            changed.cancel()
-            if leaving.done():
-                await asyncio.sleep(LEAVE_SECONDS)
-                break
-            seen = news.of_hub().told(_OF_KEYS)
-            try:
-                await visitor.caller()
-            except StorageBusyError:
-                continue
-            except ToolError:
-                break
-    finally:
-        leaving.cancel()
+        try:
+            await visitor.caller()
+        except StorageBusyError:
+            continue
+        except ToolError:
+            break
+    else:
+        await asyncio.sleep(LEAVE_SECONDS)
     stream.cancel()
 
 

@@ -26,7 +26,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.requests import Request
 from starlette.types import Receive, Send
 
-from tools_app.base import conf
+from tools_app.base import conf, news
 from tools_app.base.loops import post
 from tools_app.catalog import catalog
 from tools_app.mcp_server import exchange, server
@@ -122,6 +122,7 @@ class Transport:
 
     def _leave(self) -> None:
         self.leaving.set()
+        news.of_hub().tell(news.ACCESS)  # Streams wait for that.
         self._changes.close()
 
     async def _run(self) -> None:
