@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
+from tests.configuration.conftest import ACTOR
 from tests.support.tools import Hub
+from tools_app import governance
 from tools_app.models import ApiKey, Toolset
+from tools_app.setup import configuration
 
 FILE = "version: 1\ntoolsets:\n  mine: {names: [echo]}\nkeys:\n  ci: {toolsets: [mine]}\n"
 
@@ -53,6 +56,36 @@ def test_a_pipeline_plans_applies_and_finds_nothing_to_do(hub: Hub, file: Path, 
     assert secret not in out
     assert run("apply", str(file), "--dry-run")[:2] == (0, "Nothing to do.\n")
     assert run("apply", str(file))[:2] == (0, "Nothing to do.\n")
+
+
+def test_a_plan_that_is_named_holds_and_prune_needs_the_name_of_the_file(
+    hub: Hub, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.write_text(FILE.partition("keys:")[0])
+    digest = run("apply", str(file), "--dry-run")[1].splitlines()[-1].split()[1].rstrip(":")
+    planned = configuration.plan
+
+    def plan_and_change(*arguments: Any, **options: Any) -> Any:
+        """Somebody is faster than this command."""
+        plan = planned(*arguments, **options)
+        governance.create_toolset("mine", names=["calculate"], actor=ACTOR)
+        return plan
+
+    with monkeypatch.context() as patch:
+        patch.setattr(configuration, "plan", plan_and_change)
+        code, _, err = run("apply", str(file), "--plan", digest, "--yes")
+    assert (code, "has changed since this plan was made" in err) == (1, True)
+    assert Toolset.objects.get().names == ["calculate"]
+    assert run("apply", str(file), "--yes")[0] == 0
+    other = tmp_path / "other" / "hub.yaml"
+    other.parent.mkdir()
+    other.write_text("version: 1\ntoolsets:\n  theirs: {}\n")
+    code, _, err = run("apply", str(other), "--prune", "--yes")
+    assert (code, "--prune needs --name, as other files can be called hub.yaml too" in err) == (2, True)
+    code, _, err = run("apply", str(other), "--yes")
+    assert (code, "is it another one? Name it with --name." in err) == (1, True)
+    assert run("apply", str(other), "--name", "team-b", "--prune", "--yes")[0] == 0
+    assert set(Toolset.objects.values_list("name", flat=True)) == {"mine", "theirs"}
 
 
 def test_a_key_file_that_exists_is_not_overwritten_and_nothing_is_changed(hub: Hub, file: Path, tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from typing import Any
 
 import pytest
 from django.apps import apps
+from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
@@ -13,6 +15,7 @@ from tests.admin.conftest import chief
 from tests.api.rest import Rest, failure
 from tests.configuration.conftest import ACTOR, applied, planned
 from tests.support.tools import Hub
+from tests.support.upstreams import record_tool
 from tools_app import governance
 from tools_app.models import AlertRule, ApiKey, AuditEntry, Connection, ManagedRecord, Source, ToolRecord, Toolset
 from tools_app.sdk.errors import ConflictError
@@ -91,6 +94,57 @@ def test_switching_off_stopping_and_revoking_work_and_are_not_undone(managed: by
     assert Connection.objects.get(name="main").enabled
     assert AlertRule.objects.get(name="ops").enabled
     assert len(back.drift) == 2, "nothing takes back that a key was revoked, or a user deactivated"
+
+
+def test_a_lower_role_is_given_at_once_and_stays_until_switch_on(managed: bytes, django_user_model: Any) -> None:
+    olga = django_user_model.objects.get(username="olga")
+    for role in ("viewer", ""):
+        assert governance.set_role(olga, role, actor=ACTOR)
+        plan = applied(managed)
+        told = f"user olga has a lower role in the hub: {role or 'none'}, and keeps it (--switch-on undoes that)"
+        assert (plan.changes, plan.drift) == ((), (told,))
+        olga.refresh_from_db()
+        assert governance.role_of(olga) == role
+        with pytest.raises(ConflictError, match="user olga is managed"):
+            governance.set_role(olga, "operator", actor=ACTOR)
+    back = applied(managed, switch_on=True)
+    assert back.changes == ("changes user olga: role: none → operator, which was changed in the hub",)
+    assert not planned(managed).drift
+
+
+def test_an_approval_neither_switches_on_nor_declares_what_a_file_manages(managed: bytes) -> None:
+    wiki = Source.objects.get(name="wiki")
+    for name in ("held", "free"):
+        record_tool(wiki, name, destructiveHint=False)
+    applied(managed.replace(b"tools:\n", b"tools:\n  wiki_held: {enabled: false, ask: true}\n", 1))
+    rest = Rest(governance.create_key("program", scopes=["admin:*"], actor=ACTOR)[1])
+    body = '{"tools": ["wiki_held", "wiki_free"], "enable": true, "acceptHints": true}'
+    answer = rest.send("POST", "/v1/sources/wiki/approve", body).json()
+    rest.close()
+    assert (answer["approved"], answer["managed"]) == (["wiki_free", "wiki_held"], ["wiki_held"])
+    held, free = (ToolRecord.objects.get(name=f"wiki_{name}") for name in ("held", "free"))
+    assert held.definition is not None
+    assert held.definition.approved_at is not None
+    assert (held.enabled, held.hint_destructive) == (False, None)
+    assert (free.enabled, free.hint_destructive) == (True, False)
+
+
+def test_the_command_and_the_page_say_what_an_approval_left_to_the_file(managed: bytes, chief: Client) -> None:
+    wiki = Source.objects.get(name="wiki")
+    for name in ("held", "kept"):
+        record_tool(wiki, name)
+    both = b"tools:\n  wiki_held: {ask: true}\n  wiki_kept: {ask: true}\n"
+    applied(managed.replace(b"tools:\n", both, 1))
+    out = StringIO()
+    call_command("source", "approve", "wiki", "wiki_held", "--enable", stdout=out)
+    assert "Approved: wiki_held.\nSwitch and hints are those of a configuration file: wiki_held.\n" in out.getvalue()
+    version = ToolRecord.objects.get(name="wiki_kept").definition_id
+    data = {"decision": "approve_on", "versions": version, "scope": "shown", "enable": "1", "confirmed": "1"}
+    page = chief.post(reverse("admin:tools_app_source_decide", args=[wiki.pk]), data, follow=True)
+    assert "A configuration file decides about switch and hints of wiki_kept: they are as before." in (
+        page.content.decode()
+    )
+    assert not ToolRecord.objects.filter(name__in=["wiki_held", "wiki_kept"], enabled=True).exists()
 
 
 def test_what_another_program_has_changed_is_changed_back(managed: bytes) -> None:

@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group, Permission
 from django.db import connection
 
 from tests.configuration.conftest import ACTOR, applied, planned
@@ -20,6 +21,10 @@ from tools_app.setup.configuration import ConfigurationRefusedError, Options, Pl
 BASE = "version: 1\n"
 TOOLSET = f"{BASE}toolsets:\n  mine: {{names: [echo]}}\n"
 KEY = "keys:\n  ci: {toolsets: [mine]}\n"
+RULE = (
+    "alert_rules:\n  ops: {url: '${TOOLHUB_SECRET_URL}', secret: '${TOOLHUB_SECRET_SIGN}', payloads: true, "
+    """template: '{"text": "{text}"}'}\n"""
+)
 
 
 def refusal(content: str, **options: Any) -> str:
@@ -105,7 +110,100 @@ def test_prune_removes_sources_with_their_connections_and_takes_roles(hub: Hub, 
     assert not ManagedRecord.objects.exists()
 
 
+def test_a_record_that_was_released_and_deleted_is_forgotten(
+    hub: Hub, django_user_model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLHUB_SECRET_URL", "https://hooks.example.org/a")
+    monkeypatch.setenv("TOOLHUB_SECRET_SIGN", "a secret of sixteen")
+    users = "users:\n  olga: {role: viewer}\n  ben: {role: viewer}\n"
+    applied(TOOLSET + users + RULE)
+    applied(BASE)
+    olga, ben = (django_user_model.objects.get(username=name) for name in ("olga", "ben"))
+    governance.delete_toolset("mine", actor=ACTOR)
+    governance.delete_alert_rule("ops", actor=ACTOR)
+    governance.delete_user(olga, keys="stop", actor=ACTOR)
+    governance.change_user(ben, name="benno", email="", actor=ACTOR)
+    governance.create_toolset("mine", actor=ACTOR)
+    governance.add_user("olga", role="admin", actor=ACTOR)
+    governance.add_user("ben", role="admin", actor=ACTOR)
+    pruned = applied(BASE, prune=True)
+    assert (pruned.changes, pruned.is_needed) == ((), False)
+    assert Toolset.objects.filter(name="mine").exists()
+    assert governance.role_of(django_user_model.objects.get(username="olga")) == "admin"
+
+
+def test_prune_leaves_off_what_people_switched_off(hub: Hub) -> None:
+    hub.add(Programmable("noter").tool)
+    content = f"{BASE}sources:\n  code: {{timeout_ms: 5000}}\ntools:\n  noter: {{ask: true}}\n"
+    content += "  echo: {enabled: false}\n  calculate: {ask: true}\n"
+    applied(content)
+    for name in ("noter", "calculate"):
+        governance.set_enabled([name], False, actor=ACTOR)
+    governance.change_source("code", enabled=False, actor=ACTOR)
+    applied(content.replace("  calculate: {ask: true}\n", ""))
+    plan = applied(BASE, prune=True)
+    assert set(plan.drift) == {
+        f"{name} was switched off in the hub, and stays off (--switch-on switches it on)"
+        for name in ("tool noter", "tool calculate", "source code")
+    }
+    on = dict(ToolRecord.objects.filter(name__in=["noter", "echo", "calculate"]).values_list("name", "enabled"))
+    assert on == {"noter": False, "calculate": False, "echo": True}, "that one the file itself had switched off"
+    code = Source.objects.get(name="code")
+    assert (code.enabled, code.timeout_ms, ToolRecord.objects.get(name="noter").ask) == (False, None, False)
+    applied(content, switch_on=True)
+    governance.set_enabled(["noter"], False, actor=ACTOR)
+    assert not applied(BASE, prune=True, switch_on=True).drift
+    assert ToolRecord.objects.get(name="noter").enabled
+
+
+# ---- what a plan pins
+
+
+def test_a_plan_is_another_one_if_anything_in_the_file_is(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLHUB_SECRET_URL", "https://hooks.example.org/a")
+    monkeypatch.setenv("TOOLHUB_SECRET_SIGN", "a secret of sixteen")
+    long = "a word " * 50
+    content = TOOLSET.replace("names:", f"description: '{long}begin', names:")
+    content += RULE
+    digests = {
+        planned(one).digest
+        for one in (content, content, content.replace("begin", "end"), content.replace("true", "false"))
+    }
+    assert len(digests) == 3
+    (told,) = (one for one in planned(content).changes if "ops" in one)
+    assert told == (
+        'creates alert rule ops (payloads: yes, template: {"text": "{text}"}, '
+        "url: ${TOOLHUB_SECRET_URL}, secret: ${TOOLHUB_SECRET_SIGN})"
+    )
+
+
+def test_users_who_are_there_are_changed_and_lose_what_was_given_one_by_one(hub: Hub, django_user_model: Any) -> None:
+    olga = governance.add_user("olga", role="viewer", actor=ACTOR)
+    ben = governance.add_user("ben", role="", actor=ACTOR)
+    own = Group.objects.create(name="night shift")
+    own.permissions.add(Permission.objects.get(codename="change_toolset"))
+    governance.set_permissions(olga, groups=[own], permissions=[], actor=ACTOR)
+    plan = applied(f"{BASE}users:\n  ben: {{role: viewer}}\n  olga: {{role: viewer}}\n")
+    assert plan.changes[:3] == (
+        "changes user ben: role: none → viewer",
+        "changes user olga: role: custom → viewer",
+        "changes user olga: its own groups and permissions of this hub are removed",
+    )
+    assert [governance.role_of(django_user_model.objects.get(pk=user.pk)) for user in (olga, ben)] == ["viewer"] * 2
+
+
 # ---- refused
+
+
+def test_another_file_of_the_same_name_is_refused_unless_the_name_was_said(hub: Hub) -> None:
+    applied(TOOLSET)
+    other = f"{BASE}toolsets:\n  theirs: {{names: [echo]}}\n"
+    for content in (other, BASE):
+        assert "no record that hub.yaml manages is in this file: is it another one?" in refusal(
+            content, is_guessed=True
+        )
+    assert "creates toolset theirs (names: echo)" in applied(TOOLSET + "  theirs: {names: [echo]}\n").changes
+    assert "deletes toolset mine" in applied(other, prune=True).changes
 
 
 def test_a_record_of_another_file_is_refused(hub: Hub) -> None:
@@ -153,14 +251,14 @@ def test_the_owner_of_a_key_does_not_change(hub: Hub) -> None:
 
 
 def test_what_restricts_a_tool_holds_from_its_first_listing_on(hub: Hub) -> None:
-    content = f"{BASE}tools:\n  late: {{ask: true, retries: 1, tags: [night]}}\n  later: {{enabled: false}}\n"
+    content = f"{BASE}tools:\n  late: {{ask: true, retries: 0, tags: [night]}}\n  later: {{enabled: false}}\n"
     plan = applied(content)
     assert plan.changes[0].startswith("decides about tool late before its source lists it")
     assert not planned(content).is_needed
     assert b"late:" in configuration.written(configuration.exported())
     hub.add(Programmable("late").tool, Programmable("later").tool)
     late = ToolRecord.objects.get(name="late")
-    assert (late.ask, late.retries, late.enabled) == (True, 1, True)
+    assert (late.ask, late.retries, late.enabled) == (True, 0, True)
     assert not ToolRecord.objects.get(name="later").enabled
     assert applied(content).changes == ("changes tool late: tags: +night, which was changed in the hub",)
 
@@ -215,6 +313,9 @@ def test_one_entry_has_the_plan_and_every_change(hub: Hub) -> None:
     assert entry.changes["key:ci toolsets"] == [None, ["mine"]]
     applied(TOOLSET + KEY)
     assert AuditEntry.objects.count() == 1, "nothing was to do"
+    governance.add_tag("night", ["echo"], actor=ACTOR)
+    applied(f"{TOOLSET}{KEY}tools:\n  echo: {{tags: [day, noon]}}\n")
+    assert AuditEntry.objects.first().changes["echo tags"] == [["night"], ["day", "noon"]]  # type: ignore[union-attr]
 
 
 def test_a_failure_at_the_last_moment_leaves_nothing(hub: Hub) -> None:

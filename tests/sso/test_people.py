@@ -13,10 +13,12 @@ from django.contrib.auth.models import User
 from django.test import Client, RequestFactory
 from django.utils import timezone
 
+from tests.configuration.conftest import ACTOR, applied
 from tests.sso.conftest import is_signed_in, sign_in
 from tests.support.identity_provider import IdentityProvider
 from tools_app import governance
-from tools_app.models import AuditEntry
+from tools_app.models import AuditEntry, ManagedRecord
+from tools_app.setup import configuration
 
 
 def test_the_first_sign_in_creates_a_person_with_the_role_of_their_group(provider: IdentityProvider) -> None:
@@ -99,6 +101,36 @@ def test_the_last_superuser_loses_access_with_their_group_too(provider: Identity
     provider.claims["groups"] = []
     assert sign_in(provider).status_code == 403
     assert not is_signed_in(client)
+
+
+def test_the_last_superuser_is_told_why_another_role_is_not_given(provider: IdentityProvider) -> None:
+    provider.claims["groups"] = ["roots"]
+    client = Client()
+    sign_in(provider, client)
+    provider.claims["groups"] = ["eyes"]
+    answer = sign_in(provider)
+    assert answer.status_code == 403
+    assert "anna is the last superuser of this hub, and your groups give another role" in answer.content.decode()
+    assert not is_signed_in(client)
+
+
+def test_a_configuration_file_does_not_decide_about_people_of_the_provider(provider: IdentityProvider) -> None:
+    client = Client()
+    sign_in(provider, client)
+    governance.add_user("local", role="viewer", actor=ACTOR)
+    assert set(configuration.exported().users) == {"local"}
+    # A file of an earlier version has them.
+    ManagedRecord.objects.create(kind="user", name="anna", file="hub.yaml", declared={"role": "admin"})
+    for group, role in (("eyes", "viewer"), ("ops", "operator")):
+        provider.claims["groups"] = [group]
+        assert sign_in(provider).status_code == 302
+        assert governance.role_of(User.objects.get(username="anna")) == role
+    assert not is_signed_in(client), "a role was taken away"
+    for role in ("admin", "operator"):
+        with pytest.raises(configuration.ConfigurationRefusedError, match="/users/anna: Their sign-in service gives"):
+            applied(f"version: 1\nusers:\n  anna: {{role: {role}}}\n")
+    applied("version: 1\n", prune=True)
+    assert governance.role_of(User.objects.get(username="anna")) == "operator"
 
 
 def test_a_session_outlives_a_removal_from_a_group_by_eight_hours_at_most(provider: IdentityProvider) -> None:

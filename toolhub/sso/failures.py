@@ -77,6 +77,12 @@ class NoAccessError(SignInError):
     status = 403
 
 
+class LastSuperuserError(SignInError):
+    words = _("%(name)s is the last superuser of this hub, and your groups give another role.")
+    next_step = _("Make another user a superuser first, or restore the group. Then sign in again.")
+    status = 403
+
+
 class InactiveError(SignInError):
     words = _("The account of %(name)s in this hub is switched off.")
     next_step = _("Ask an administrator of this hub.")

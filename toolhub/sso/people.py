@@ -20,7 +20,7 @@ from django.db import IntegrityError, transaction
 from django.http import HttpRequest
 
 from toolhub.sso import provider
-from toolhub.sso.failures import InactiveError, NoAccessError, UntrustedError
+from toolhub.sso.failures import InactiveError, LastSuperuserError, NoAccessError, UntrustedError
 from tools_app import governance
 from tools_app.access.actions import ROLES
 from tools_app.sdk.errors import ConflictError, ValidationError
@@ -62,6 +62,7 @@ def user_of(claims: Mapping[str, Any]) -> Any:
 
     Raises:
         NoAccessError: none of the groups has access; if the user had access, it has ended, with all sessions.
+        LastSuperuserError: the groups give less to the last superuser of the hub; the sessions have ended.
         InactiveError: an administrator has switched the user off.
     """
     sub = claims["sub"]
@@ -78,10 +79,10 @@ def user_of(claims: Mapping[str, Any]) -> Any:
         governance.set_role(user, role, actor=actor, reason="groups at the sign-in service")
     except ConflictError as error:
         # Of the last superuser: the account stays, without a way to sign in.
+        governance.end_all_sessions(user)
         if not role:
-            governance.end_all_sessions(user)
             raise NoAccessError(error.message, name=user.get_username()) from error
-        raise
+        raise LastSuperuserError(error.message, name=user.get_username()) from error
     if not role:
         raise NoAccessError("none of the groups is mapped", name=user.get_username())
     if not user.is_active:

@@ -283,6 +283,10 @@ class SourceTools(GovernedAdmin[Source]):
             sentence = ngettext("%(n)s version approved.", "%(n)s versions approved.", len(names))
             if "enable" in request.POST and not source.enabled:
                 sentence += " " + _("The source is off: switch it on to accept calls.")
+            is_more = "enable" in request.POST or "accept_hints" in request.POST
+            if is_more and (managed := governance.managed_tools(names)):
+                words = _("A configuration file decides about switch and hints of %(names)s: they are as before.")
+                self.message_user(request, words % {"names": ", ".join(managed)}, messages.WARNING)
         self.message_user(request, sentence % {"n": f"{len(names):,}"}, messages.SUCCESS if names else messages.INFO)
         if outdated := len(pks) - len(names):
             sentence = ngettext(

@@ -60,14 +60,6 @@ def _second_factors(users: list[User]) -> set[int]:
     return set(rows.exclude(type="recovery_codes").values_list("user", flat=True))
 
 
-def _people_of_providers(users: list[User]) -> set[int]:
-    """Who signs in at a provider, which asks for the second factor."""
-    if not apps.is_installed("allauth.socialaccount"):
-        return set()
-    rows = apps.get_model("socialaccount", "SocialAccount")._default_manager.filter(user__in=users)
-    return set(rows.values_list("user", flat=True))
-
-
 class UserAdmin(GovernedAdmin[User]):
     form = UserForm
     managed_editable: ClassVar = frozenset({"email"})
@@ -115,7 +107,7 @@ class UserAdmin(GovernedAdmin[User]):
     def complete_rows(self, request: HttpRequest, rows: Iterable[User]) -> None:
         users = list(rows)
         roles, locked = governance.roles_of(users), governance.locked_names()
-        with_factor, at_provider = _second_factors(users), _people_of_providers(users)
+        with_factor, at_provider = _second_factors(users), governance.at_provider(users)
         invited = dict(PasswordLink.objects.filter(user__in=users).values_list("user", "expires_at"))
         for user in users:
             row = cast(_Row, user)

@@ -343,6 +343,9 @@ class AdmissionReport(ResponseSchema):
 
 class Approved(ResponseSchema):
     approved: list[str] = Field(description="The tools of the versions that were approved")
+    managed: list[str] = Field(
+        description="Of `approved`: those that were not switched on, as a configuration file decides; hints neither"
+    )
     outdated: list[str] = Field(description="Of `definitions`: those that the source has replaced by others meanwhile")
     source: SourceDetail
 

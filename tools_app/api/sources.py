@@ -352,7 +352,8 @@ def _approve(name: str, body: Approval, actor: Actor) -> Approved:
         Definition.objects.filter(pk__in=seen or (), approved_at__isnull=False).values_list("pk", flat=True)
     )
     outdated = [text for text in body.definitions or () if number_in_path(text) not in approved_keys]
-    return Approved(approved=approved, outdated=outdated, source=SourceDetail.named(name))
+    managed = governance.managed_tools(approved) if body.enable or body.accept_hints else []
+    return Approved(approved=approved, managed=managed, outdated=outdated, source=SourceDetail.named(name))
 
 
 def _page(query: SourceQuery) -> SourcePage:

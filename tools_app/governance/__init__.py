@@ -46,6 +46,7 @@ from tools_app.governance.errors import (
 )
 from tools_app.governance.hints import set_hints
 from tools_app.governance.keys import LONGEST_GRACE, KeyChanges, change_key, create_key, revoke_key, rotate_key
+from tools_app.governance.managed import managed_tools
 from tools_app.governance.outside import (
     add_source,
     approve_instructions,
@@ -114,6 +115,7 @@ from tools_app.governance.tools import change_tool, consequences, delete_tool, s
 from tools_app.governance.toolsets import SELECTORS, TOOLSET, change_toolset, create_toolset, delete_toolset
 from tools_app.governance.users import (
     ALL_ROLES,
+    at_provider,
     create_admin,
     end_all_sessions,
     has_signed_up,
@@ -160,6 +162,7 @@ __all__ = [
     "approve_tools",
     "assign_errors",
     "assignees",
+    "at_provider",
     "begin_sign_in",
     "belongings",
     "browser",
@@ -204,6 +207,7 @@ __all__ = [
     "latest_admission",
     "locked_names",
     "make_link",
+    "managed_tools",
     "note_arguments_read",
     "note_backup",
     "note_check",

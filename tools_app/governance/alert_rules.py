@@ -16,7 +16,7 @@ from django.views.decorators.debug import sensitive_variables
 
 from tools_app.access import actions
 from tools_app.governance.actors import Actor, changing
-from tools_app.governance.managed import Kind, refuse_managed
+from tools_app.governance.managed import Kind, forget, refuse_managed
 from tools_app.governance.source_checks import may_be_public
 from tools_app.http import addresses, public
 from tools_app.models import Alert, AlertDelivery, AlertRule
@@ -107,6 +107,7 @@ def delete_alert_rule(name: str, *, actor: Actor, reason: str = "") -> None:
         refuse_managed(Kind.ALERT_RULE, [name])
         changes = {part: [_shown(rule, part), None] for part in ("channel", "host", "recipients")}
         rule.delete()
+        forget(Kind.ALERT_RULE, name)
         change.note(f"alertrule:{name}", changes)
 
 

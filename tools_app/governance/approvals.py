@@ -15,6 +15,7 @@ from tools_app.access.actions import Action
 from tools_app.base import conf
 from tools_app.governance import hints
 from tools_app.governance.actors import Actor, Change, changing, clean_reason, is_same_person
+from tools_app.governance.managed import managed_tools
 from tools_app.governance.outside import outside_source, require_not_own
 from tools_app.models import ApiKey, Approval, Definition, Source, ToolRecord
 from tools_app.models.alerts import close_alerts
@@ -155,7 +156,8 @@ def approve_tools(
     `tools` are names or labels. `definitions` are the versions that the operator has seen: one that came later is not
     approved, so the result may be shorter. Without either, versions that were rejected, or whose wording could mislead
     an agent, are left alone.
-    `enable` also switches on what is approved, `accept_hints` takes over what the versions say about themselves.
+    `enable` also switches on what is approved, `accept_hints` takes over what the versions say about themselves; both
+    leave alone what a configuration file manages (`managed_tools`).
 
     Raises:
         NotFoundError: there is no such source, or no such tool in it; nothing is changed then.
@@ -181,11 +183,12 @@ def approve_tools(
             and (is_chosen or (definition.refused_at is None and not definition.findings))
         ]
         approved_definitions = _approve(waiting, change, actor, reason)
+        managed = set(managed_tools(definition.tool.name for definition in approved_definitions))
         for definition in approved_definitions:
-            if accept_hints:
+            if accept_hints and definition.tool.name not in managed:
                 hints.decide(definition.tool, hints.accepted(definition), change, actor)
         if enable:
-            _enable(approved_definitions, change, actor)
+            _enable([one for one in approved_definitions if one.tool.name not in managed], change, actor)
     return sorted(definition.tool.label for definition in approved_definitions)
 
 

@@ -20,7 +20,7 @@ from tools_app.catalog import accounts, catalog, forms
 from tools_app.governance import connection_secrets
 from tools_app.governance.actors import Actor, changing
 from tools_app.governance.connection_secrets import Secret, wrong
-from tools_app.governance.managed import Kind, refuse_managed
+from tools_app.governance.managed import Kind, forget, refuse_managed
 from tools_app.governance.tokens import withdraw
 from tools_app.journal import trail
 from tools_app.models import (
@@ -143,6 +143,7 @@ def delete_connection(name: str, *, actor: Actor, reason: str = "") -> list[str]
         changes = {part: [getattr(connection, part), None] for part in ("pack", "url")} | {"keys": [keys, []]}
         withdraw(connection)
         connection.delete()
+        forget(Kind.CONNECTION, name)
         change.note(f"connection:{name}", changes)
     return keys
 

@@ -27,6 +27,17 @@ def applying() -> Iterator[None]:
         _is_applying.reset(token)
 
 
+def managed_tools(names: Iterable[str]) -> list[str]:
+    """Those of these tools that a file manages, by name."""
+    rows = ManagedRecord.objects.filter(kind=Kind.TOOL, name__in=list(names), declared__isnull=False)
+    return sorted(rows.values_list("name", flat=True))
+
+
+def forget(kind: Kind, name: str) -> None:
+    """Call it when a record is deleted or renamed: another one with its name is not what a file has released."""
+    ManagedRecord.objects.filter(kind=kind, name=name, declared__isnull=True).delete()
+
+
 def refuse_managed(kind: Kind, names: Iterable[str], changes: Mapping[str, Any] | None = None) -> None:
     """Call it in every change of such a record, with the changes if one may be to switch it off.
 

@@ -25,7 +25,7 @@ from tools_app.access import actions
 from tools_app.governance import roles, users
 from tools_app.governance.actors import Actor, changing, of_user
 from tools_app.governance.keys import revoke_key
-from tools_app.governance.managed import Kind, refuse_managed
+from tools_app.governance.managed import Kind, forget, refuse_managed
 from tools_app.governance.stops import stop
 from tools_app.models import ApiKey, AuditEntry, PasswordLink, StandingApproval
 from tools_app.models.audit import note
@@ -94,6 +94,7 @@ def change_user(user: Any, *, name: str, email: str, actor: Actor, reason: str =
         ]
         if "name" in different:
             refuse_managed(Kind.USER, [row.get_username()])
+            forget(Kind.USER, row.get_username())
         if different:
             _set(row, name, email)
             row.save()
@@ -225,6 +226,7 @@ def delete_user(user: Any, *, keys: str, actor: Actor, reason: str = "") -> None
         role = users.role_of(row)
         ended = _end_access(row, keys, actor, f"{row.get_username()} was deleted")
         change.note(_subject(row), {"role": [role, None], **ended})
+        forget(Kind.USER, row.get_username())
         row.delete()
 
 

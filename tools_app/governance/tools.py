@@ -11,7 +11,7 @@ from tools_app.access import actions
 from tools_app.catalog.snapshot import Snapshot
 from tools_app.governance.actors import Actor, Change, changing
 from tools_app.governance.hints import set_hints
-from tools_app.governance.managed import Kind, refuse_managed
+from tools_app.governance.managed import Kind, forget, refuse_managed
 from tools_app.governance.policies import check_policy, policy_changes
 from tools_app.governance.toolsets import SELECTORS
 from tools_app.models import Approval, ToolRecord, Toolset
@@ -145,6 +145,7 @@ def delete_tool(name: str, *, actor: Actor, reason: str = "") -> list[str]:
         if toolsets:
             changes["toolsets"] = [toolsets, []]
         record.delete()
+        forget(Kind.TOOL, record.name)
         change.note(record.name, changes)
     return toolsets
 

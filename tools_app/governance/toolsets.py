@@ -11,7 +11,7 @@ from tools_app.access import actions
 from tools_app.catalog import catalog
 from tools_app.catalog.entry import FINDERS, READER
 from tools_app.governance.actors import Actor, changing
-from tools_app.governance.managed import Kind, refuse_managed
+from tools_app.governance.managed import Kind, forget, refuse_managed
 from tools_app.models import Toolset
 from tools_app.models.toolsets import LIKE_A_TOOL
 from tools_app.sdk import budgets
@@ -81,6 +81,7 @@ def delete_toolset(name: str, *, actor: Actor, reason: str = "") -> None:
             raise ConflictError(f"Toolset {name} cannot be deleted: it is in use by {key_names}")
         changes = {part: [getattr(toolset, part), None] for part in TOOLSET if getattr(toolset, part)}
         toolset.delete()
+        forget(Kind.TOOLSET, name)
         change.note(f"toolset:{name}", changes)
 
 

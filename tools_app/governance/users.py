@@ -89,6 +89,14 @@ def _role(user: Any, groups: set[str], is_custom: bool) -> str:
     return held[-1] if held else NO_ACCESS
 
 
+def at_provider(users: Sequence[Any]) -> set[Any]:
+    """Those whose role a sign-in service gives, by primary key."""
+    if not apps.is_installed("allauth.socialaccount"):
+        return set()
+    rows = apps.get_model("socialaccount", "SocialAccount")._default_manager.filter(user__in=users)
+    return set(rows.values_list("user", flat=True))
+
+
 def set_role(user: Any, role: str, *, actor: Actor, reason: str = "") -> bool:
     """Give a user exactly this role, one of `ALL_ROLES`. Returns whether that changed anything.
 
@@ -97,7 +105,8 @@ def set_role(user: Any, role: str, *, actor: Actor, reason: str = "") -> bool:
 
     Raises:
         AuthorizationError: the actor has less permissions than the role, or than the user has now.
-        ConflictError: the hub would be left without a superuser who can sign in.
+        ConflictError: the hub would be left without a superuser who can sign in; or a file manages the user, who would
+            get more permissions.
         ValidationError: there is no such role.
     """
     if role not in ALL_ROLES:
@@ -108,7 +117,9 @@ def set_role(user: Any, role: str, *, actor: Actor, reason: str = "") -> bool:
         if before == role:
             return False
         refuse_beyond(actor, row, role)
-        refuse_managed(Kind.USER, [row.get_username()])
+        gains = _SUPERUSERS not in held and bool(_of_role(role) - held)
+        if (gains or (role != NO_ACCESS and not row.is_staff)) and not at_provider([row]):
+            refuse_managed(Kind.USER, [row.get_username()])
         if row.is_superuser and role != SUPERUSER:
             refuse_last_superuser(row)
         groups = sorted(row.groups.values_list("name", flat=True)) if before == CUSTOM else None

@@ -373,7 +373,7 @@ def _limits(declared: Mapping[str, Any] | None) -> dict[str, Any]:
     if not declared:
         return {}
     parts = (part for part in ("ask", *POLICY) if part != "cache_seconds")
-    return {part: declared[part] for part in parts if declared.get(part)}
+    return {part: declared[part] for part in parts if declared.get(part) is not None}
 
 
 def _starts_on(spec: ToolSpec, declared: Mapping[str, Any] | None) -> bool:

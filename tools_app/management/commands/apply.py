@@ -39,11 +39,11 @@ class Command(HubCommand):
         add(
             "--plan", default="", metavar="DIGEST", help="only if the plan is still this one, as --dry-run has shown it"
         )
-        add("--prune", action="store_true", help="delete what an earlier version of this file has named")
-        add("--switch-on", action="store_true", help="also switch on what was switched off in the hub meanwhile")
+        add("--prune", action="store_true", help="delete what an earlier version of this file has named (needs --name)")
+        add("--switch-on", action="store_true", help="also give back what was switched off or taken away in the hub")
         add("--keys-to", metavar="FILE", help="a new file for keys that are created, which only you can read (CSV)")
         add("--name", default="", help="the name under which records are managed; default: that of the file")
-        add("--yes", action="store_true", help="do not ask; apply also if the hub changes between plan and apply")
+        add("--yes", action="store_true", help="do not ask; without --plan, apply also if the hub changes meanwhile")
         add("--reason", default="", help="recorded in the audit trail")
         add("--json", action="store_true", dest="as_json", help="print the plan as JSON")
 
@@ -53,7 +53,10 @@ class Command(HubCommand):
         except configuration.ConfigurationFileError as error:
             lines = "\n".join(f"{file}: {line}" for line in str(error).splitlines())
             raise Abort(hygiene.cleaned(lines), REFUSED) from error
-        how = Options(_name(file, options["name"]), prune=options["prune"], switch_on=options["switch_on"])
+        name, is_guessed = _name(file, options["name"]), not options["name"]
+        if options["prune"] and is_guessed:
+            raise Abort(f"--prune needs --name, as other files can be called {name} too. Nothing is changed", REFUSED)
+        how = Options(name, is_guessed, prune=options["prune"], switch_on=options["switch_on"])
         try:
             self._apply(wanted, how, options)
         except configuration.ConfigurationRefusedError as error:
@@ -82,7 +85,7 @@ class Command(HubCommand):
                 self._change(wanted, how, plan, keys, options)
                 break
             except PlanChangedError as error:
-                if not is_asking:
+                if not is_asking or options["plan"]:
                     raise Abort(f"{error}. Nothing is changed: run it again") from error
                 plan = replace(error.plan, documents=plan.documents)
                 self.tell(f"toolhub: {error}. It is this now:")
@@ -99,7 +102,7 @@ class Command(HubCommand):
                 wanted,
                 how,
                 expected=plan,
-                accepts_changes=options["yes"],
+                accepts_changes=options["yes"] and not options["plan"],
                 issue=keys.write,
                 actor=governance.of_command(),
                 reason=options["reason"],

@@ -281,6 +281,7 @@ class Command(HubCommand):
             reason=options["reason"],
         )
         words = [f"Approved: {len(tools):,} of {name}: {_some(tools)}." for name, tools in approved.items()]
+        words += _left_to_files([tool for tools in approved.values() for tool in tools], options)
         return [*words, *_next_steps(list(approved))], {"approved": approved}
 
     def _approve(self, options: dict[str, Any]) -> _Answer:
@@ -297,6 +298,7 @@ class Command(HubCommand):
         left = [version.definition.tool.label for version in governance.waiting_versions(_source(name))]
         words = [f"Approved: {', '.join(approved)}."] if approved else []
         words += [f"Switched on: {', '.join(enabled)}."] if enabled else []
+        words += _left_to_files([*approved, *tools], options)
         if left and not tools:
             # Their wording could mislead an agent.
             words.append(
@@ -322,7 +324,14 @@ class Command(HubCommand):
 def _enable(name: str, tools: Sequence[str], actor: Actor, reason: str) -> list[str]:
     """Those of these tools that were approved before. Prompts and resources have no switch."""
     rows = ToolRecord.objects.present().filter(source__name=name, folded_name__in=[folded(tool) for tool in tools])
-    return governance.set_enabled(list(rows.values_list("name", flat=True)), True, actor=actor, reason=reason)
+    names = set(rows.values_list("name", flat=True))
+    return governance.set_enabled(sorted(names - {*governance.managed_tools(names)}), True, actor=actor, reason=reason)
+
+
+def _left_to_files(tools: Sequence[str], options: dict[str, Any]) -> list[str]:
+    """What --enable and --accept-hints have left alone."""
+    managed = governance.managed_tools(tools) if options["enable"] or options["accept_hints"] else []
+    return [f"Switch and hints are those of a configuration file: {_some(managed)}."] if managed else []
 
 
 def _next_steps(names: Sequence[str]) -> list[str]:

@@ -7,6 +7,7 @@ refused for the same reasons as the change, and says what agents would really se
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -48,10 +49,12 @@ class PlanChangedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`file` is the name under which records are managed. `prune`: delete what the file no longer names. `switch_on`:
-    also what was switched off in the hub since the last time."""
+    """`file` is the name under which records are managed; `is_guessed`: it is only the default.
+    `prune`: delete what the file no longer names. `switch_on`: also what was switched off, and roles that were taken
+    away, in the hub since the last time."""
 
     file: str
+    is_guessed: bool = False
     prune: bool = False
     switch_on: bool = False
 
@@ -73,10 +76,13 @@ class Plan:
 
     # Whether something has to be stored, even if it changes nothing in words.
     is_needed: bool = False
+    # What every record is to be, and every document: sentences leave parts out.
+    content: str = field(default="", repr=False)
 
     @property
     def digest(self) -> str:
-        return hashlib.sha256(repr((self.changes, self.effects, self.keys)).encode()).hexdigest()[:12]
+        parts = (self.changes, self.effects, self.keys, self.content)
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
 
 
 def plan(wanted: Document, options: Options, *, actor: Actor) -> Plan:
@@ -160,6 +166,7 @@ class _Application:
         sync.lock()
         rows = ManagedRecord.objects.select_for_update()
         self._managed = {(row.kind, row.name): row for row in rows}
+        self._refuse_other_file()
         before = effects.reaches(Builder().build())
         with collected() as entries, applying():
             for kind in Document.SECTIONS:
@@ -178,8 +185,23 @@ class _Application:
             keys=tuple(name for name, _ in self._run.issued),
             documents=self._run.documents,
             is_needed=self._is_needed or bool(self._changes),
+            content=self._content(),
         )
         return planned, _merged(entries)
+
+    def _refuse_other_file(self) -> None:
+        """Raises: ConfigurationRefusedError: a file with this name has other records."""
+        of_file = [row for row in self._managed.values() if row.file == self._options.file and row.declared is not None]
+        named = {(kind, name) for kind in Document.SECTIONS for name in self._wanted.records(kind)}
+        if self._options.is_guessed and of_file and named.isdisjoint((row.kind, row.name) for row in of_file):
+            raise ConfigurationRefusedError(
+                f"no record that {self._options.file} manages is in this file: is it another one? Name it with --name."
+            )
+
+    def _content(self) -> str:
+        records = [[kind, name, part.data] for (kind, name), part in self._meant.items()]
+        documents = {name: read.digest for name, read in self._run.documents.items()}
+        return hashlib.sha256(json.dumps([records, documents], sort_keys=True).encode()).hexdigest()
 
     def _section(self, kind: Kind) -> None:
         records, now = self._wanted.records(kind), present(kind)
@@ -203,6 +225,9 @@ class _Application:
         last = row.declared if row is not None and row.declared is not None else None
         outside = differences(before, last) if last is not None and before is not None else []
         if last is not None and before is not None and not self._options.switch_on:
+            if last == wanted.data and sections.has_less(before, wanted):
+                self._drift.append(phrasing.has_less(name, before))
+                return
             wanted = self._kept_off(kind, name, wanted, before, last)
         self._meant[kind, name] = wanted
         fields = differences(before, wanted.data) if before is not None else []
@@ -223,6 +248,8 @@ class _Application:
 
     def _undecided(self, kind: Kind, name: str, wanted: Part) -> Part | None:
         """What a record is about which nothing was decided; None if there is none."""
+        if isinstance(wanted, document.User):
+            return sections.other_role(name)
         if isinstance(wanted, document.Source) and wanted.kind is not None:
             return None
         return absent(kind)
@@ -284,19 +311,31 @@ class _Application:
                 self._changes.append(phrasing.releases(kind, row.name))
 
     def _remove(self, kind: Kind, row: ManagedRecord) -> None:
-        is_there = row.name in present(kind, [row.name]) and not sections.ended(kind, row.name)
-        if is_there and (keys := sections.held_by(kind, row.name)):
+        now = None if sections.ended(kind, row.name) else present(kind, [row.name]).get(row.name)
+        if now is not None and (keys := sections.held_by(kind, row.name)):
             self._notes.append(phrasing.held(kind, row.name, keys))
             self._release(row)
             return
-        if is_there:
+        if now is not None:
             with _naming(Document.SECTIONS[kind], row.name):
-                sections.remove(self._run, kind, row.name)
+                self._end(kind, row, now)
             self._changes.append(phrasing.removes(kind, row.name))
         elif row.declared is not None:
             self._changes.append(phrasing.forgets(kind, row.name))
         row.delete()
         self._is_needed = True
+
+    def _end(self, kind: Kind, row: ManagedRecord, now: Part) -> None:
+        """Delete it. What was decided about a tool or Python code is reset; what people switched off stays off."""
+        part = self._undecided(kind, row.name, now) if kind in (Kind.TOOL, Kind.SOURCE) else None
+        if part is None:
+            sections.remove(self._run, kind, row.name)
+            return
+        if not self._options.switch_on:
+            part = self._kept_off(kind, row.name, part, now, row.declared or {})
+        sections.make(self._run, kind, row.name, part)
+        if kind is Kind.SOURCE:
+            sections.switch_source(self._run, row.name)
 
     def _release(self, row: ManagedRecord) -> None:
         if row.declared is not None:

@@ -5,36 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from tools_app.sdk.budgets import PARTS
+from tools_app.governance.users import CUSTOM
 from tools_app.sdk.errors import shortened
 from tools_app.setup.configuration import document
 from tools_app.setup.configuration.document import Kind, Part
 
 MOST_SHOWN: Final = 200
-# What is said of a new record, beside its name.
-_TELLING: Final = {
-    Kind.USER: ("role",),
-    Kind.SOURCE: ("kind", "location", "command", "internal", "trust", "enabled"),
-    Kind.CONNECTION: ("source", "form", "url", "read_only"),
-    Kind.TOOLSET: ("packs", "categories", "tags", "names", "read_only", *PARTS),
-    Kind.KEY: (
-        "scopes",
-        "toolsets",
-        "connections",
-        "may_write",
-        "may_destroy",
-        "asks",
-        "addresses",
-        "expires_at",
-        *PARTS,
-    ),
-    Kind.ALERT_RULE: ("channel", "events", "severity"),
-}
 
 
 def creates(kind: Kind, name: str, wanted: Part) -> str:
-    values = {part: getattr(wanted, part) for part in _TELLING.get(kind, ())}
-    told = [f"{part}: {shown(value)}" for part, value in values.items() if value not in (None, "", [], False)]
+    values = wanted.model_dump(mode="json", exclude_defaults=True)
+    told = [f"{part}: {shown(value)}" for part, value in values.items()]
     return f"creates {_record(kind, name)} ({', '.join(told)})" if told else f"creates {_record(kind, name)}"
 
 
@@ -59,6 +40,8 @@ def changes(
             words = f"{field}: {shown(was, left_out)} → {shown(now, left_out)}"
         back = ", which was changed in the hub" if field in again else ""
         yield f"changes {_record(kind, name)}: {words}{back}"
+        if kind is Kind.USER and before.get(field) == CUSTOM:
+            yield f"changes {_record(kind, name)}: its own groups and permissions of this hub are removed"
         if kind is Kind.SOURCE and field in ("location", "command"):
             yield f"changes {_record(kind, name)}: it is another server, so nothing that was approved of it holds"
 
@@ -90,7 +73,7 @@ def held(kind: Kind, name: str, keys: Sequence[str]) -> str:
 
 
 def forgets(kind: Kind, name: str) -> str:
-    return f"forgets {_record(kind, name)}, which does not exist any more"
+    return f"forgets {_record(kind, name)}, which has ended, or is not for files to decide"
 
 
 def waits(name: str) -> str:
@@ -103,6 +86,11 @@ def ended(kind: Kind, name: str, state: str) -> str:
 
 def switched_off(kind: Kind, name: str) -> str:
     return f"{_record(kind, name)} was switched off in the hub, and stays off (--switch-on switches it on)"
+
+
+def has_less(name: str, now: Part) -> str:
+    role = shown(now.data.get("role"))
+    return f"{_record(Kind.USER, name)} has a lower role in the hub: {role}, and keeps it (--switch-on undoes that)"
 
 
 def next_steps(kind: Kind, name: str, wanted: Part) -> Iterator[str]:

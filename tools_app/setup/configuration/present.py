@@ -70,7 +70,10 @@ def _users(names: Collection[str] | None) -> dict[str, Part]:
     rows = model._default_manager.filter(is_active=True)
     if names is not None:
         rows = rows.filter(Q((f"{model.USERNAME_FIELD}__in", list(names))))
-    users = list(rows)
+    everyone = list(rows)
+    # The role of the others is their provider's to give.
+    others = governance.at_provider(everyone)
+    users = [user for user in everyone if user.pk not in others]
     roles = governance.roles_of(users)
     # Others have no role of the hub, or permissions that were given one by one.
     known = {*ROLES, governance.ALL_ROLES[-1]}
@@ -156,17 +159,20 @@ def _tools(names: Collection[str] | None) -> dict[str, Part]:
     for name, tag in ToolTag.objects.filter(declared=False).values_list("tool__name", "tag__name"):
         own_tags.setdefault(name, []).append(tag)
     columns = ("name", "enabled", "runtime", "ask", *(f"hint_{part}" for part in HINTS), *POLICY)
-    parts = {row.name: _tool(row, own_tags) for row in _named(ToolRecord.objects.only(*columns), names)}
+    declared = {name: one for name, one in _declared(Kind.TOOL).items() if names is None or name in names}
+    rows = _named(ToolRecord.objects.only(*columns), names)
+    parts = {row.name: _tool(row, own_tags, declared.get(row.name, {})) for row in rows}
     nothing = document.Tool()
     tools: dict[str, Part] = {name: part for name, part in parts.items() if part != nothing}
     # What was decided about tools that their source has not listed yet.
-    declared = {name: one for name, one in _declared(Kind.TOOL).items() if names is None or name in names}
     return tools | {name: document.Tool.model_validate(one) for name, one in declared.items() if name not in parts}
 
 
-def _tool(row: ToolRecord, own_tags: Mapping[str, list[str]]) -> document.Tool:
+def _tool(row: ToolRecord, own_tags: Mapping[str, list[str]], declared: Declared) -> document.Tool:
+    # A file may say what is so anyway.
+    is_said = row.enabled is not starts_on(row) or row.enabled is declared.get("enabled")
     return document.Tool(
-        enabled=None if row.enabled is starts_on(row) else row.enabled,
+        enabled=row.enabled if is_said else None,
         ask=row.ask,
         tags=own_tags.get(row.name, []),
         **{part: getattr(row, f"hint_{part}") for part in HINTS},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -13,10 +13,12 @@ from django.utils import timezone
 from django.views.decorators.debug import sensitive_variables
 
 from tools_app import governance
+from tools_app.access import actions
 from tools_app.base import references, secrets
 from tools_app.governance import Actor, ReadDocument
 from tools_app.governance.hints import HINTS
 from tools_app.models import AlertRule, ApiKey, Connection, Source, SourceDocument, ToolRecord, Toolset
+from tools_app.models.audit import collected, note
 from tools_app.models.tools import POLICY
 from tools_app.sdk import budgets
 from tools_app.sdk.budgets import Budget
@@ -60,7 +62,7 @@ def make(run: Run, kind: Kind, name: str, wanted: Part) -> None:
 
 
 def remove(run: Run, kind: Kind, name: str) -> None:
-    """Delete a record; a key is revoked, a user loses the role, and what was decided about a tool is reset.
+    """Delete a record; a key is revoked, and a user loses the role. Tools and Python code cannot be deleted.
 
     Raises:
         ToolError
@@ -146,8 +148,30 @@ def _make_user(run: Run, name: str, wanted: document.User) -> None:
     user = _user(name)
     if user is None:
         governance.add_user(name, role=wanted.role, **run.by)
+    elif governance.at_provider([user]):
+        raise ConflictError("Their sign-in service gives the role", next_step="Remove the user from the file.")
     else:
         governance.set_role(user, wanted.role, **run.by)
+
+
+class _OtherRole(Part):
+    """The role of a user that no file gives: none, or a custom one."""
+
+    role: str
+
+
+def other_role(name: str) -> Part | None:
+    """That of an existing user; None: there is no such user, or a sign-in service gives the role."""
+    user = _user(name)
+    is_ours = user is not None and not governance.at_provider([user])
+    return _OtherRole(role=governance.role_of(user)) if is_ours else None
+
+
+def has_less(now: Part, wanted: Part) -> bool:
+    """Whether a user has a lower role than wanted, or none."""
+    roles = governance.ALL_ROLES
+    was, role = now.data.get("role"), wanted.data.get("role")
+    return was in roles and role in roles and roles.index(was) < roles.index(role)
 
 
 def _remove_user(run: Run, name: str) -> None:
@@ -244,10 +268,8 @@ def _source(name: str) -> document.Source:
 
 def _remove_source(run: Run, name: str) -> None:
     row = Source.objects.filter(name=name, removed_at=None).first()
-    if row is not None and row.is_outside:
+    if row is not None:
         governance.remove_source(name, **run.by)
-    elif row is not None:
-        governance.change_source(name, enabled=True, trust="", policy=dict.fromkeys(POLICY), **run.by)
 
 
 # ---- connections
@@ -318,15 +340,16 @@ def _make_tool(run: Run, name: str, wanted: document.Tool) -> None:
     governance.set_enabled([name], enabled, **run.by)
     governance.set_policy(name, {part: getattr(wanted, part) for part in POLICY}, **run.by)
     now = present(Kind.TOOL, [name]).get(name)
-    tags: Collection[str] = now.tags if isinstance(now, document.Tool) else ()
-    for tag in sorted(set(wanted.tags) - set(tags)):
-        governance.add_tag(tag, [name], **run.by)
-    for tag in sorted(set(tags) - set(wanted.tags)):
-        governance.remove_tag(tag, [name], **run.by)
-
-
-def _remove_tool(run: Run, name: str) -> None:
-    _make_tool(run, name, document.Tool())
+    tags = now.tags if isinstance(now, document.Tool) else []
+    if set(wanted.tags) == set(tags):
+        return
+    with collected():
+        for tag in sorted(set(wanted.tags) - set(tags)):
+            governance.add_tag(tag, [name], **run.by)
+        for tag in sorted(set(tags) - set(wanted.tags)):
+            governance.remove_tag(tag, [name], **run.by)
+    # One entry for all of them.
+    note(actions.TOOL_TAG.event, name, actor=run.actor.name, changes={"tags": [tags, wanted.tags]})
 
 
 # ---- keys
@@ -406,7 +429,6 @@ _REMOVERS: Final[Mapping[Kind, Callable[[Run, str], None]]] = {
     Kind.SOURCE: _remove_source,
     Kind.CONNECTION: _remove_connection,
     Kind.TOOLSET: _remove_toolset,
-    Kind.TOOL: _remove_tool,
     Kind.KEY: _remove_key,
     Kind.ALERT_RULE: _remove_alert_rule,
 }
