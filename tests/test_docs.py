@@ -162,5 +162,5 @@ def _anchor(heading: str) -> str:
 def test_every_recipe_is_in_the_documentation_and_in_the_tests() -> None:
     tests = "".join(path.read_text() for path in (ROOT / "tests/recipes").glob("*.py"))
     for path in (ROOT / "docs/recipes").iterdir():
-        assert f"](recipes/{path.name})" in read("docs/operate.md"), path.name
+        assert f"](recipes/{path.name})" in read("docs/operate.md") + read("docs/containers.md"), path.name
         assert f'"{path.name}"' in tests, path.name
