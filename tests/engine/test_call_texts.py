@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, OperationalError, connection, transaction
 from django.utils import timezone
 
 from tests.retention.rows import call
@@ -252,35 +252,49 @@ def test_a_database_without_the_index_is_told_of_and_works(monkeypatch: pytest.M
     assert text_index.exists(connection)
 
 
-def test_a_search_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    if connection.vendor != "postgresql":
-        pytest.skip("SQLite reads a bounded number of rows")
-    made = ended('{"a": "hello there"}')
+FOREVER = "WITH RECURSIVE steps(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM steps) SELECT max(n) FROM steps"
+
+
+@pytest.mark.parametrize("slow_part", ["_candidates", "rows"])
+def test_a_search_that_takes_too_long_says_so(slow_part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended('{"a": "hello there"}')
     read()
-    original = argument_search._candidates
 
-    def slow(variants: list[str], *bounds: int) -> list[tuple[int, str]]:
+    def slow(*_: Any) -> None:
         with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_sleep(1)")
-        return original(variants, *bounds)
+            cursor.execute(FOREVER)
 
-    monkeypatch.setattr(argument_search, "PATIENCE_MS", 50)
-    monkeypatch.setattr(argument_search, "_candidates", slow)
-    searched = argument_search.find("hello there", Call.objects.all(), 10, None, None)
+    with monkeypatch.context() as changed:
+        changed.setattr(argument_search, "PATIENCE", 0.5)
+        changed.setattr(argument_search, slow_part, slow)
+        searched = argument_search.find("hello there", Call.objects.all(), 10, None, None)
     assert (searched.found, searched.reason) == ([], Reason.SLOW)
     assert searched.unread_until is not None
-    assert Call.objects.filter(pk=made.pk).exists(), "the connection goes on"
+    assert len(found("hello there")) == 1, "the limit is that of the search"
 
 
-def test_an_error_while_reading_leaves_the_queue_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = ended('{"a": "hello there"}')
-    rows.fold()
-    with monkeypatch.context() as broken:
-        broken.setattr(texts, "_BITS", 60)  # Ids that no database stores.
-        with pytest.raises((DatabaseError, OverflowError)):
-            texts.read_new()
-    read()
-    assert found("hello there") == [made.pk]
+def test_without_an_index_calls_are_read_in_parts_until_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [ended('{"id": "zq"}', minutes) for minutes in range(6)]
+    monkeypatch.setattr(argument_search, "DIRECT_AT_ONCE", 2)
+    assert found("zq") == [one.pk for one in made]
+    assert len(argument_search.find("zq", Call.objects.all(), 3, None, None).found) == 3
+    original, parts = argument_search.rows, 0
+
+    def slow_at_last(calls: Any) -> argument_search.Found:
+        nonlocal parts
+        parts += 1
+        if parts == 3:
+            raise OperationalError("interrupted")
+        return original(calls)
+
+    monkeypatch.setattr(argument_search, "rows", slow_at_last)
+    searched = argument_search.find("zq", Call.objects.all(), 10, None, None)
+    assert [pk for pk, _ in searched.found] == [one.pk for one in made[:4]]
+    assert (searched.reason, searched.unread_until) == (Reason.SLOW, made[4].started_at)
+    assert argument_search.find("zq", Call.objects.all(), 10, ago(1.5), None).unread_until is None
+    monkeypatch.setattr(argument_search, "MOST_DIRECT", 4)
+    bounded = argument_search.find("zq", Call.objects.all(), 10, None, None)
+    assert (len(bounded.found), bounded.reason, bounded.unread_until) == (4, Reason.SHORT, made[4].started_at)
 
 
 @contextmanager
