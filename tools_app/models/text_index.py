@@ -107,6 +107,13 @@ def detach(connection: BaseDatabaseWrapper) -> None:
         )
 
 
+def is_available(connection: BaseDatabaseWrapper) -> bool:
+    """Whether the server of PostgreSQL has the extension, created or not."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM pg_available_extensions WHERE name = %s", [EXTENSION])
+        return cursor.fetchone() is not None
+
+
 def schema(connection: BaseDatabaseWrapper) -> str:
     """Where the extension of PostgreSQL is; empty if it is not installed."""
     with connection.cursor() as cursor:
