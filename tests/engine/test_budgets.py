@@ -19,6 +19,7 @@ from django.utils import timezone
 from tests.support.processes import Home
 from tests.support.tools import Hub, Programmable, database_url
 from tools_app import engine, governance
+from tools_app.engine import Options
 from tools_app.journal import budgets
 from tools_app.journal.retention import pruning
 from tools_app.models import BudgetUse, Call, ErrorGroup
@@ -92,6 +93,18 @@ def test_a_spent_budget_refuses_until_its_reset_and_refusals_cost_nothing(anyone
     # No failure, and no issue.
     assert set(Call.objects.filter(code="BUDGET_SPENT").values_list("status", flat=True)) <= {"refused"}
     assert not ErrorGroup.objects.exists()
+
+
+def test_a_replay_is_never_refused(anyone: Caller, programmable: Programmable) -> None:
+    """Its caller would repeat the call when there is a budget again, and by then the key would have expired."""
+    caller = with_budget(anyone, calls_a_day=1)
+    first, again = (
+        engine.call_sync("programmable", {}, caller, door="code", options=Options(idempotency_key="order-4711"))
+        for _ in range(2)
+    )
+    assert (again.call_id, again.answered_by, len(programmable.calls)) == (first.call_id, Call.Origin.REPLAY, 1)
+    assert used(caller.id).calls_a_day == 2
+    refusal(caller)
 
 
 def test_tokens_are_those_of_the_answers_as_the_journal_has_them(anyone: Caller, programmable: Programmable) -> None:

@@ -604,8 +604,8 @@ _TOOLS: Final = Group(
             "TOOLHUB_FILE_ROOT",
             PATH,
             None,
-            "directory from which tools can read files, for callers on this machine only (stdio and shell, never over "
-            "HTTP)",
+            "directory in which tools can read and create files, for callers on this machine only (stdio and shell, "
+            "never over HTTP); files that an operator names, such as N8N_NODE_TYPES, are read for all callers",
         ),
         Setting(
             "TOOLHUB_ERROR_DETAIL",

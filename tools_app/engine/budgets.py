@@ -34,8 +34,8 @@ def of_caller(caller: Caller, snapshot: Snapshot, entry: Entry | None = None) ->
     return found | {f"toolset:{name}": budget for name in holding if (budget := choices[name].budget) is not None}
 
 
-async def admit(running: RunningCall, entry: Entry, snapshot: Snapshot) -> None:
-    """Note the budgets that a call counts for.
+async def admit(running: RunningCall, entry: Entry, snapshot: Snapshot, *, is_replay: bool) -> None:
+    """Note the budgets that a call counts for, and refuse it if one is spent, unless it only repeats an answer.
 
     Raises:
         BudgetSpentError: one of them is spent.
@@ -54,7 +54,7 @@ async def admit(running: RunningCall, entry: Entry, snapshot: Snapshot) -> None:
     except (TimeoutError, DatabaseError, InterfaceError) as error:
         raise StorageBusyError(detail=error) from error
     spent = [(limit, subject) for subject, each in limits.items() for limit in each if limit.is_spent]
-    if spent:
+    if spent and not is_replay:
         # A caller that waits for the first of several would be refused again.
         limit, subject = max(spent, key=lambda one: one[0].resets_at)
         raise BudgetSpentError.of(in_words(subject, caller), limit, now)

@@ -238,9 +238,12 @@ class Calls:
         await self.guards.count(caller.id, entry.name, _rate(entry, caller))
         if through is not None and through.policy.decided("rate"):
             await self.guards.count(caller.id, through.name, through.policy.rate)
-        await budgets.admit(running, entry, snapshot)
+        key = options.idempotency_key
+        earlier = await running.earlier(key, values) if key is not None else None
+        # A replay counts, and is never refused: the caller would repeat the call when there is a budget again.
+        await budgets.admit(running, entry, snapshot, is_replay=earlier is not None)
         running.invoked()
-        if options.idempotency_key is not None and (earlier := await running.earlier(options.idempotency_key, values)):
+        if earlier is not None:
             answer = running.replayed(earlier)
         else:
             run = self._cached(running, entry, plan, values) if cached else self._run(running, plan)
@@ -250,8 +253,7 @@ class Calls:
             if isinstance(outcome, Ask):
                 return outcome
             # The cache holds complete answers: each caller gets its own outline.
-            is_replayable = options.idempotency_key is not None
-            answer = await stored_answers.fitted(outcome, is_replayable) if kind is Kind.TOOL else outcome
+            answer = await stored_answers.fitted(outcome, key is not None) if kind is Kind.TOOL else outcome
         await running.succeeded(answer)
         # The text of prompts and resources comes from their pack: no marks.
         return _result(running, entry, answer.marked() if kind is Kind.TOOL else answer)

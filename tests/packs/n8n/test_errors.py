@@ -66,11 +66,11 @@ TOOLS: dict[str, tuple[dict[str, Any], str, str, str]] = {
         *(f"Data table '{TABLE}' not found", "", "Failed to insert data table rows"),
     ),
     "update_data_table_rows": (
-        {"id": TABLE, "filter": [{"column": "a"}], "values": {"a": 1}},
+        {"id": TABLE, "filter": [{"column": "a", "value": 1}], "values": {"a": 1}},
         *(f"Data table '{TABLE}' not found", "", "Failed to update data table rows"),
     ),
     "delete_data_table_rows": (
-        {"id": TABLE, "filter": [{"column": "a"}]},
+        {"id": TABLE, "filter": [{"column": "a", "value": 1}]},
         *(f"Data table '{TABLE}' not found", "", "Failed to delete data table rows"),
     ),
 }

@@ -90,6 +90,23 @@ class TestRows:
             assert ask.error(tool, id=table, filter=[], **more).code == "VALIDATION_ERROR"
         assert len(n8n.requests) == before
 
+    @pytest.mark.parametrize(
+        ("condition", "wrong"),
+        [
+            # As null it would match every row.
+            ({"column": "id", "op": "neq"}, "is missing; only isEmpty and isNotEmpty have none"),
+            ({"column": "status", "value": ["open"]}, "must be a string, a number, true or false"),
+            ({"column": "status", "value": "x" * 501}, "is longer than 500 characters"),
+        ],
+    )
+    def test_conditions_have_a_value(
+        self, ask: Ask, n8n: N8n, table: str, condition: dict[str, Any], wrong: str
+    ) -> None:
+        before = len(n8n.requests)
+        error = ask.error("delete_data_table_rows", id=table, filter=[*OPEN, condition])
+        assert (error.code, error.message) == ("VALIDATION_ERROR", f"filter/1: value {wrong}")
+        assert len(n8n.requests) == before
+
     def test_refusals_say_which_column(self, ask: Ask, table: str) -> None:
         error = ask.error("list_data_table_rows", id=table, filter=[{"column": "nope", "value": 1}])
         assert error.message.endswith("unknown column name 'nope'")
