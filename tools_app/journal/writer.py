@@ -298,7 +298,8 @@ class Writer:
                 return
             self._next_texts = now + TEXTS_RETRY_SECONDS
             if not self._texts_fail:
-                log.warning("arguments of new calls are not added to the index of searches: %s", error, exc_info=error)
+                cause = None if isinstance(error, OperationalError | InterfaceError) else error
+                log.warning("arguments of new calls are not added to the index of searches: %s", error, exc_info=cause)
             self._texts_fail = True
         else:
             took = time.monotonic() - now
@@ -359,6 +360,7 @@ class Writer:
         if self.trouble:
             log.warning("the database can be written again")
             self.trouble = ""
+            self._next_texts = time.monotonic()
 
 
 def _ready_connection() -> None:
