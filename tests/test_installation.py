@@ -76,11 +76,12 @@ def test_setting_up_syncs_the_tools_and_does_so_once() -> None:
 
 
 def test_setup_restores_missing_triggers(hub: Hub) -> None:
-    from tools_app.models import triggers
+    from tools_app.models import text_index, triggers
 
     triggers.drop_triggers(connection)
+    text_index.drop_triggers(connection)
     installation.set_up(print)
-    assert triggers.missing_triggers(connection) == set()
+    assert triggers.missing_triggers(connection) | text_index.missing_triggers(connection) == set()
 
 
 def test_the_first_start_makes_a_way_in_and_the_second_does_not(hub: Hub) -> None:

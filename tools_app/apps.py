@@ -74,7 +74,7 @@ def _before_migrate(using: str, **_: Any) -> None:
     from tools_app.models import text_index, triggers
 
     triggers.drop_triggers(connections[using])
-    text_index.drop_triggers(connections[using])
+    text_index.make_way(connections[using])
 
 
 def _after_migrate(using: str, **options: Any) -> None:

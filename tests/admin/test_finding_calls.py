@@ -18,13 +18,15 @@ from django.utils import timezone
 from tests.admin.conftest import VIEWS, browser, call
 from tests.admin.pages import Page, page
 from tests.admin.test_exports import auditor, taken
-from tools_app.admin import exports
+from tools_app.admin import exports, saved_views
+from tools_app.admin.calls import CallAdmin
 from tools_app.base import database
+from tools_app.governance import Actor, note_export
 from tools_app.journal import call_search, texts
 from tools_app.models import AuditEntry, Call, PendingText, SavedView
 
 CALLS = "/admin/tools_app/call/"
-SEARCH = "/admin/tools_app/process/search/"
+SEARCH = "/admin/find/"
 HIDDEN = '{"message": "Salary of J. Doe: 93,500 EUR"}'
 
 
@@ -67,6 +69,14 @@ def test_a_search_of_arguments_is_on_record_once_an_hour(reader: Client) -> None
     page(reader, f"{CALLS}?q=not in arguments")
     entries = AuditEntry.objects.filter(action="payload.search", actor="user:reader").order_by("pk")
     assert [entry.changes["text"] for entry in entries] == ["93,500", "other", "password=***"]
+
+
+def test_a_search_of_arguments_is_not_repeated_by_itself(reader: Client) -> None:
+    indexed()
+    assert page(reader, f"{CALLS}?q=93,500").all("button", id="hub-live-switch")
+    found = page(reader, f"{CALLS}?q=93,500&in=arguments")
+    assert len(rows(found)) == 1
+    assert not found.all("button", id="hub-live-switch") + found.all("div", id="hub-rows")
 
 
 def test_arguments_are_not_searched_where_that_cannot_be_recorded(
@@ -207,6 +217,32 @@ def test_a_view_is_saved_shared_renamed_and_deleted(db: None) -> None:
         ),
         ("view.delete", {"name": ["Failed", None]}),
     ]
+
+
+def test_a_view_has_every_filter_of_the_list() -> None:
+    filters = {f"{one}__exact" if isinstance(one, str) else one.parameter_name for one in CallAdmin.list_filter}
+    assert filters <= {*saved_views.NAMES}
+
+
+def test_who_may_not_share_any_more_cannot_rename_for_everybody(db: None) -> None:
+    ann = browser("ann", *VIEWS, "add_savedview")
+    post(ann, "save", name="shared", query="q=a", shared="1")
+    view = SavedView.objects.get()
+    view.owner.user_permissions.remove(*view.owner.user_permissions.filter(codename="add_savedview"))
+    assert "Permission denied" in post(ann, "edit", view.pk, name="for everybody", shared="1")
+    assert SavedView.objects.get().name == "shared"
+    post(ann, "edit", view.pk, name="mine", shared="")
+    assert SavedView.objects.values_list("name", "is_shared").get() == ("mine", False)
+
+
+def test_queries_on_record_have_no_secrets(db: None) -> None:
+    ann = browser("ann", *VIEWS, "add_savedview")
+    post(ann, "save", name="shared", query="q=password%3Dhunter2222&status=failed", shared="1")
+    assert SavedView.objects.get().query == "q=password%3Dhunter2222&status=failed", "a search that works"
+    note_export("calls", payloads=False, filters="q=password%3Dhunter2222&tool=", actor=Actor("command:test", None))
+    view, export = AuditEntry.objects.filter(action__in=["view.save", "list.export"]).order_by("pk")
+    assert view.changes["query"] == [None, "q=password%3D%2A%2A%2A&status=failed"]
+    assert export.changes["filters"] == "q=password%3D%2A%2A%2A&tool="
 
 
 def test_views_have_limits(db: None, monkeypatch: pytest.MonkeyPatch) -> None:

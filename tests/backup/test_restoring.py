@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.backup.conftest import Backed
 from tests.support.processes import Home, key_in
 from tests.support.stores import POSTGRES, Store
@@ -33,6 +35,16 @@ def killed(*arguments, **options):
 governance.settle_restored = killed
 from django.core.management import call_command
 call_command("restore", sys.argv[1], "--replace")
+"""
+WITHOUT_EXTENSION = """
+import sys
+import django
+django.setup()
+from tools_app.models import text_index
+from tools_app.setup.backup import postgres
+text_index.EXTENSION = "pg_trgm_that_nobody_has"
+from django.core.management import call_command
+call_command("restore", sys.argv[1])
 """
 SECRET = """
 import django
@@ -105,6 +117,26 @@ def test_a_new_home_has_the_same_contents_and_ends_what_was_open(
     assert (home.path / "secret_key").read_text() == (template.home.path / "secret_key").read_text()
     assert "agent is revoked" in home.run("revokekey", template.key).stdout
     assert home.run("restore", str(backup)).returncode == 2, "a hub with data is not replaced without the option"
+
+
+@pytest.mark.skipif(not POSTGRES, reason="SQLite has no extensions to install")
+def test_a_server_without_the_extension_of_the_index_restores_everything_else(
+    template: Backed, backup: Path, empty: tuple[Home, Store]
+) -> None:
+    home, store = empty
+    environment = {**home.environment, "DJANGO_SETTINGS_MODULE": "toolhub.settings"}
+    command = [sys.executable, "-c", WITHOUT_EXTENSION, str(backup)]
+    done = subprocess.run(command, env=environment, cwd="/", capture_output=True, text=True, check=False)
+    assert "Restored; no problems." in done.stdout, done.stdout + done.stderr
+    before, after = contents(template.home), contents(home)
+    assert {name for name in before if before[name] != after[name]} <= CHANGED
+    extensions = "SELECT count(*) FROM pg_extension WHERE extname = 'pg_trgm'"
+    assert template.store.query(extensions) == [(1,)]
+    assert store.query(extensions) == [(0,)]
+    triggers = "SELECT count(*) FROM pg_trigger WHERE starts_with(tgname, 'tools_app_calltext')"
+    assert store.query(triggers) == [(2,)]
+    assert home.run("migrate").returncode == 0
+    assert store.query(extensions) == [(1,)]
 
 
 def test_what_was_revoked_rotated_or_stopped_since_stays_so(hub: Backed, tmp_path: Path) -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from django.db import DatabaseError, connection
+from django.core.management import call_command
+from django.db import DatabaseError, OperationalError, connection, transaction
 from django.utils import timezone
 
 from tests.retention.rows import call
@@ -14,12 +20,17 @@ from tests.support.tools import Hub, eventually
 from tools_app import engine
 from tools_app.journal import argument_search, retention, rows, texts
 from tools_app.journal.argument_search import Reason
+from tools_app.journal.refusals import Refusals
+from tools_app.journal.writer import Writer
 from tools_app.models import Call, CallText, Chore, PendingText, text_index
 from tools_app.sdk.context import Caller
+from tools_app.setup import installation
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 MINUTE = timedelta(minutes=1)
+only_sqlite = pytest.mark.skipif(connection.vendor != "sqlite", reason="about FTS5")
+only_postgres = pytest.mark.skipif(connection.vendor != "postgresql", reason="about locks of rows")
 
 
 def ago(minutes: float) -> datetime:
@@ -241,32 +252,187 @@ def test_a_database_without_the_index_is_told_of_and_works(monkeypatch: pytest.M
     assert text_index.exists(connection)
 
 
-def test_a_search_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    if connection.vendor != "postgresql":
-        pytest.skip("SQLite reads a bounded number of rows")
-    made = ended('{"a": "hello there"}')
+FOREVER = "WITH RECURSIVE steps(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM steps) SELECT max(n) FROM steps"
+
+
+@pytest.mark.parametrize("slow_part", ["_candidates", "rows"])
+def test_a_search_that_takes_too_long_says_so(slow_part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended('{"a": "hello there"}')
     read()
-    original = argument_search._candidates
 
-    def slow(variants: list[str], *bounds: int) -> list[tuple[int, str]]:
+    def slow(*_: Any) -> None:
         with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_sleep(1)")
-        return original(variants, *bounds)
+            cursor.execute(FOREVER)
 
-    monkeypatch.setattr(argument_search, "PATIENCE_MS", 50)
-    monkeypatch.setattr(argument_search, "_candidates", slow)
-    searched = argument_search.find("hello there", Call.objects.all(), 10, None, None)
+    with monkeypatch.context() as changed:
+        changed.setattr(argument_search, "PATIENCE", 0.5)
+        changed.setattr(argument_search, slow_part, slow)
+        searched = argument_search.find("hello there", Call.objects.all(), 10, None, None)
     assert (searched.found, searched.reason) == ([], Reason.SLOW)
     assert searched.unread_until is not None
-    assert Call.objects.filter(pk=made.pk).exists(), "the connection goes on"
+    assert len(found("hello there")) == 1, "the limit is that of the search"
 
 
-def test_an_error_while_reading_leaves_the_queue_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = ended('{"a": "hello there"}')
-    rows.fold()
-    with monkeypatch.context() as broken:
-        broken.setattr(texts, "_BITS", 60)  # Ids that no database stores.
-        with pytest.raises((DatabaseError, OverflowError)):
-            texts.read_new()
+def test_without_an_index_calls_are_read_in_parts_until_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [ended('{"id": "zq"}', minutes) for minutes in range(6)]
+    monkeypatch.setattr(argument_search, "DIRECT_AT_ONCE", 2)
+    assert found("zq") == [one.pk for one in made]
+    assert len(argument_search.find("zq", Call.objects.all(), 3, None, None).found) == 3
+    original, parts = argument_search.rows, 0
+
+    def slow_at_last(calls: Any) -> argument_search.Found:
+        nonlocal parts
+        parts += 1
+        if parts == 3:
+            raise OperationalError("interrupted")
+        return original(calls)
+
+    monkeypatch.setattr(argument_search, "rows", slow_at_last)
+    searched = argument_search.find("zq", Call.objects.all(), 10, None, None)
+    assert [pk for pk, _ in searched.found] == [one.pk for one in made[:4]]
+    assert (searched.reason, searched.unread_until) == (Reason.SLOW, made[4].started_at)
+    assert argument_search.find("zq", Call.objects.all(), 10, ago(1.5), None).unread_until is None
+    monkeypatch.setattr(argument_search, "MOST_DIRECT", 4)
+    bounded = argument_search.find("zq", Call.objects.all(), 10, None, None)
+    assert (len(bounded.found), bounded.reason, bounded.unread_until) == (4, Reason.SHORT, made[4].started_at)
+
+
+@contextmanager
+def unopenable() -> Iterator[None]:
+    """As in a build of SQLite without FTS5, or without its trigrams."""
+
+    def rename(old: str, new: str) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("PRAGMA writable_schema = ON")
+            cursor.execute(
+                "UPDATE sqlite_master SET sql = replace(sql, %s, %s) WHERE name = %s", [old, new, text_index.INDEX]
+            )
+        connection.close()
+
+    rename("fts5", "fts9")
+    try:
+        yield
+    finally:
+        rename("fts9", "fts5")
+        CallText.objects.all().delete()
+        text_index.create(connection)
+
+
+@only_sqlite
+def test_a_program_that_cannot_open_the_index_leaves_it_out_until_another_rebuilds_it(caplog: Any) -> None:
+    made, other = ended('{"a": "mulberry tree"}'), ended('{"a": "mulberry bush"}')
     read()
-    assert found("hello there") == [made.pk]
+    with unopenable():
+        with pytest.raises(DatabaseError, match="no such module"):
+            Call.objects.filter(pk=made.pk).update(arguments="")
+        installation.require_ready(lambda line: None, records=False)
+        assert "the trigram index cannot be opened" in caplog.text
+        Call.objects.filter(pk=made.pk).update(arguments="")
+        assert found("mulberry") == [other.pk], "directly"
+        call_command("migrate", verbosity=0)
+        assert not text_index.exists(connection)
+        assert not text_index.missing_triggers(connection)
+    ended('{"a": "elder bush"}')
+    assert text_index.exists(connection)
+    assert not matches("mulberry tree")[0]
+
+
+@only_sqlite
+def test_an_index_that_opens_again_is_rebuilt_from_the_texts() -> None:
+    made, other = ended('{"a": "mulberry tree"}'), ended('{"a": "mulberry bush"}')
+    read()
+    text_index._drop_fed(connection)
+    made.delete()
+    assert text_index.missing_triggers(connection) == {*text_index._FED}
+    installation.set_up(lambda line: None)
+    assert found("mulberry") == [other.pk]
+    assert matches("tree", "bush") == [0, 1]
+
+
+def test_texts_of_calls_that_were_changed_without_triggers_are_deleted_with_the_next_migration() -> None:
+    deleted, emptied, kept = (ended(f'{{"a": "mulberry {number}"}}') for number in range(3))
+    read()
+    text_index.drop_triggers(connection)
+    Call.objects.filter(pk=deleted.pk).delete()
+    Call.objects.filter(pk=emptied.pk).update(arguments="")
+    assert text_index.missing_triggers(connection) == {*text_index._TRIGGERS}
+    assert CallText.objects.count() == 3
+    call_command("migrate", verbosity=0)
+    assert not text_index.missing_triggers(connection)
+    assert list(CallText.objects.values_list("call_id", flat=True)) == [kept.pk]
+
+
+@only_postgres
+def test_a_migration_leaves_the_triggers_while_calls_are_deleted() -> None:
+    text_index.make_way(connection)
+    assert not text_index.missing_triggers(connection)
+
+
+@contextmanager
+def failing() -> Iterator[None]:
+    if connection.vendor == "sqlite":
+        with unopenable():
+            yield
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE FUNCTION pg_temp_fails() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE 'it took too long' USING ERRCODE = '57014'; END $$"
+        )
+        cursor.execute(f"CREATE TRIGGER fails BEFORE INSERT ON {text_index.TEXTS} EXECUTE FUNCTION pg_temp_fails()")
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("DROP FUNCTION pg_temp_fails CASCADE")
+
+
+def test_an_index_that_fails_concerns_no_call_and_no_search_for_orphans(caplog: Any) -> None:
+    ended('{"a": "mulberry tree"}')
+    writer = Writer(queue.SimpleQueue(), Refusals())
+    with failing():
+        for _ in range(2):
+            began = time.monotonic()
+            writer._next_fold = writer._next_texts = writer._next_orphans = 0.0
+            writer._look_after(last=False)
+            assert writer.trouble == ""
+            assert began < writer._next_orphans < began + 50 < writer._next_texts, "orphans soon, texts in a minute"
+        assert caplog.text.count("arguments of new calls are not added") == 1
+        writer._look_after(last=True)
+        assert PendingText.objects.exists()
+    writer._read_texts()
+    assert not PendingText.objects.exists()
+    assert not writer._texts_fail
+
+
+@only_postgres
+def test_processes_do_not_wait_for_what_another_one_indexes() -> None:
+    ended('{"a": "mulberry tree"}', 60)
+    rows.fold()
+    texts.read_older(ago(60))
+    locked, done = threading.Event(), threading.Event()
+
+    def other_process() -> None:
+        try:
+            with transaction.atomic():
+                list(PendingText.objects.select_for_update())
+                list(Chore.objects.select_for_update())
+                locked.set()
+                done.wait(30)
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=other_process)
+    thread.start()
+    try:
+        assert locked.wait(30)
+        with connection.cursor() as cursor:
+            cursor.execute("SET lock_timeout = 500")
+        assert texts.read_new() == 0
+        assert not texts.read_older(timezone.now())
+        assert PendingText.objects.count() == 1
+    finally:
+        done.set()
+        thread.join()
+        connection.close()
+    assert texts.read_new() == 1

@@ -30,7 +30,7 @@ from tests.retention.rows import (
 )
 from tests.support.tools import Hub, eventually
 from tools_app import engine
-from tools_app.journal import retention
+from tools_app.journal import pace, retention
 from tools_app.journal.pace import BATCH, Pace
 from tools_app.journal.retention import pruning
 from tools_app.journal.retention.pruning import RULES, expired
@@ -270,3 +270,20 @@ def test_calls_are_journaled_while_many_are_deleted(hub: Hub) -> None:
     assert len(took) >= 50
     assert max(took) < 4
     assert eventually(lambda: Call.objects.count() == len(took))
+
+
+@pytest.mark.parametrize("way", ["prune", "forget"])
+def test_long_arguments_are_emptied_in_small_batches(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The index of SQLite reads each text again to delete it, and calls wait meanwhile."""
+    monkeypatch.setattr(pace, "MOST_TEXT", 250)
+    for number in range(5):
+        call(NOW - 20 * DAY + number * DAY / 24, arguments="x" * (300 if number == 2 else 100))
+    with CaptureQueriesContext(connection) as captured:
+        if way == "prune":
+            assert retention.prune(NOW).counts["payloads"] == 5
+        else:
+            assert retention.forget("key:1", actor="test").calls == 5
+    assert not Call.objects.exclude(arguments="").exists()
+    changes = [one["sql"] for one in captured if one["sql"].startswith('UPDATE "tools_app_call" SET')]
+    ids = sorted(Call.objects.values_list("pk", flat=True))
+    assert [sum(pk in sql for pk in ids) for sql in changes if any(pk in sql for pk in ids)] == [2, 1, 2]

@@ -70,6 +70,11 @@ class CallList(RecordList):
     arguments_link: str = ""
 
     @property
+    def follows(self) -> str:
+        # Each change would search all arguments again.
+        return "" if self.search is not None and self.search.arguments else super().follows
+
+    @property
     def tells(self) -> bool:
         """Whether there is something to say about a search that has found calls."""
         return self.search is not None and bool(self.search.is_partial or self.search.arguments or self.arguments_link)

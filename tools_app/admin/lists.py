@@ -62,6 +62,11 @@ class RecordList(theme.ChangeList):
             raise DisallowedModelAdminLookup(f"Filtering by {name} not allowed")
         return filters
 
+    @property
+    def follows(self) -> str:
+        """Topics of `live` with which it changes while it is open."""
+        return str(self.model_admin.follows)
+
     def get_ordering_field(self, field_name: Any) -> Any:
         """Ignore sorting by a column that is not sortable."""
         is_sortable = self.sortable_by is None or field_name in self.sortable_by

@@ -23,7 +23,8 @@ from tools_app.models import Call, SavedView
 MOST_LINKS: Final = 12
 # What a list takes from its URL, apart from the page.
 NAMES: Final = (
-    "q", "in", "since", "from", "until", "slower", "caller", "status", "code", "door__exact", "tool", "connection", "o",
+    "q", "in", "since", "from", "until", "slower", "caller", "status", "code", "door__exact", "tool", "source",
+    "connection", "o",
 )  # fmt: skip
 
 

@@ -56,5 +56,5 @@ def _note_once(
 def note_export(list_name: str, *, payloads: bool, filters: str, actor: Actor) -> None:
     """Record that the actor exports a list, which they may read, with these filters."""
     with transaction.atomic():
-        changes = {"payloads": payloads, "filters": filters[:500]}
+        changes = {"payloads": payloads, "filters": redaction.redacted_query(filters)[:500]}
         note(actions.LIST_EXPORT.event, f"list:{list_name}", actor=actor.name, changes=changes)

@@ -12,7 +12,7 @@ from tools_app.access import actions
 from tools_app.governance.actors import Actor, changing
 from tools_app.models import SavedView
 from tools_app.sdk.errors import AuthorizationError, NotFoundError, Problem, ValidationError
-from tools_app.text import hygiene
+from tools_app.text import hygiene, redaction
 
 MOST_OWN: Final = 50
 MOST_SHARED: Final = 100
@@ -65,6 +65,9 @@ def change_view(pk: int, *, name: str, shared: bool, actor: Actor) -> SavedView:
         view.name = _free_name(name, own.exclude(pk=pk))
         if shared and not view.is_shared:
             _require_sharing(actor)
+        elif shared and view.name != before.name:
+            # It is on everybody's page.
+            actor.require(actions.VIEW_SHARE)
         view.is_shared = shared
         if changes := _difference(before, view):
             view.save(update_fields=["name", "is_shared"])
@@ -114,9 +117,12 @@ def _free_name(name: str, others: QuerySet[SavedView]) -> str:
 
 def _difference(before: SavedView | None, after: SavedView) -> dict[str, Any]:
     """For the audit trail. What a private view searches for is not in it."""
-    values = {"name": after.name, "shared": after.is_shared, "query": after.query if after.is_shared else None}
+    values = {"name": after.name, "shared": after.is_shared, "query": _told(after)}
     old = {"name": None, "shared": None, "query": None}
     if before is not None:
-        query = before.query if before.is_shared else None
-        old = {"name": before.name, "shared": before.is_shared, "query": query}  # type: ignore[dict-item]
+        old = {"name": before.name, "shared": before.is_shared, "query": _told(before)}  # type: ignore[dict-item]
     return {key: [old[key], value] for key, value in values.items() if old[key] != value}
+
+
+def _told(view: SavedView) -> str | None:
+    return redaction.redacted_query(view.query) if view.is_shared else None

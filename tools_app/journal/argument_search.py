@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,8 +29,9 @@ from tools_app.models.text_index import INDEX, TEXTS
 # A trigram has as many characters: shorter texts are not in the index.
 SHORTEST: Final = 3
 DIRECT: Final = timedelta(hours=24)
-# Calls whose arguments are read without an index.
+# Calls whose arguments are read without an index, and as many of them in one query.
 MOST_DIRECT: Final = 20_000
+DIRECT_AT_ONCE: Final = 1_000
 # Calls that the index yields, beyond those that are wanted: other filters may leave few of them.
 MOST_CANDIDATES: Final = 20_000
 # Of these, as many in the first query, and twice as many in each that follows.
@@ -37,8 +39,10 @@ AT_ONCE: Final = 2_500
 MOST_AT_ONCE: Final = 20_000
 # Of a long text, these are enough to find few calls; then the whole text is compared.
 MOST_TRIGRAMS: Final = 60
-# Of PostgreSQL, which chooses by estimates whether to use the index.
-PATIENCE_MS: Final = 2_000
+# Seconds: PostgreSQL chooses by estimates whether to use the index, and stored arguments can be long.
+PATIENCE: Final = 2.0
+# Of SQLite, between two looks at the clock: some hundred rows.
+_STEPS: Final = 1_000
 _WORD: Final = re.compile(r"[^\W_]{3,}")
 _LAST: Final = 2**63 - 1
 
@@ -81,27 +85,42 @@ def find(term: str, calls: QuerySet[Call], most: int, since: datetime | None, un
     contains = Q()
     for variant in variants:
         contains |= Q(arguments__icontains=variant)
+    end = time.monotonic() + PATIENCE
     if len(term) < SHORTEST:
-        return _directly(calls, contains, most, since, Reason.SHORT)
+        return _directly(calls, contains, most, since, Reason.SHORT, end)
     if not all(_is_indexed(variant) for variant in variants):
-        return _directly(calls, contains, most, since, Reason.NO_INDEX)
-    return _by_index(variants, calls.filter(contains), most, since, until)
+        return _directly(calls, contains, most, since, Reason.NO_INDEX, end)
+    return _by_index(variants, calls.filter(contains), most, since, until, end)
 
 
-def _directly(calls: QuerySet[Call], contains: Q, most: int, since: datetime | None, reason: Reason) -> ArgumentSearch:
-    begin = timezone.now() - DIRECT
-    newest = calls.filter(started_at__gte=begin).order_by("-started_at").values_list("started_at", flat=True)
-    last = newest[MOST_DIRECT : MOST_DIRECT + 1].first()
-    read = calls.filter(started_at__gt=last) if last else calls.filter(started_at__gte=begin)
-    found = rows(read.exclude(arguments="").filter(contains).order_by("-started_at")[:most])
-    unread_until = last or begin
+def _directly(
+    calls: QuerySet[Call], contains: Q, most: int, since: datetime | None, reason: Reason, end: float
+) -> ArgumentSearch:
+    now = timezone.now()
+    begin, unread_until = now - DIRECT, now
+    unread = calls.filter(started_at__gte=begin).order_by("-started_at")
+    found: Found = []
+    try:
+        for _ in range(MOST_DIRECT // DIRECT_AT_ONCE):
+            times = unread.values_list("started_at", flat=True)
+            with _limited(end):
+                last = times[DIRECT_AT_ONCE : DIRECT_AT_ONCE + 1].first()
+            part = unread.filter(started_at__gt=last) if last else unread
+            with _limited(end):
+                found += rows(part.exclude(arguments="").filter(contains)[: most - len(found)])
+            unread_until = last or begin
+            if last is None or len(found) == most:
+                break
+            unread = calls.filter(started_at__gte=begin, started_at__lte=last).order_by("-started_at")
+    except OperationalError:
+        reason = Reason.SLOW
     if since is not None and since >= unread_until:
         return ArgumentSearch(found)
     return ArgumentSearch(found, unread_until, reason)
 
 
 def _by_index(
-    variants: list[str], calls: QuerySet[Call], most: int, since: datetime | None, until: datetime | None
+    variants: list[str], calls: QuerySet[Call], most: int, since: datetime | None, until: datetime | None, end: float
 ) -> ArgumentSearch:
     # Before the search: what is indexed meanwhile may be missing.
     reach = texts.reach(timezone.now())
@@ -111,12 +130,13 @@ def _by_index(
     number, size, reason = 0, AT_ONCE, None
     while len(found) < most:
         try:
-            with _patience():
+            with _limited(end):
                 candidates = _candidates(variants, begin, before, size)
+            with _limited(end):
+                found += rows(calls.filter(pk__in=[call_id for _, call_id in candidates]).order_by("-started_at"))
         except OperationalError:
             reason = Reason.SLOW
             break
-        found += rows(calls.filter(pk__in=[call_id for _, call_id in candidates]).order_by("-started_at"))
         number += len(candidates)
         if len(candidates) < size:
             return ArgumentSearch(found[:most], reach=reach)
@@ -180,13 +200,20 @@ def _trigrams(term: str) -> str:
 
 
 @contextmanager
-def _patience() -> Iterator[None]:
+def _limited(end: float) -> Iterator[None]:
+    """The statement within ends at this time at the latest, then with an OperationalError."""
     if connection.vendor == "sqlite":
-        yield
+        connection.ensure_connection()
+        connection.connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
+        try:
+            yield
+        finally:
+            connection.connection.set_progress_handler(None, 0)
         return
     with transaction.atomic():
         with connection.cursor() as cursor:
-            cursor.execute(f"SET LOCAL statement_timeout = {PATIENCE_MS}")
+            # 0 would be without limit.
+            cursor.execute(f"SET LOCAL statement_timeout = {max(1, round((end - time.monotonic()) * 1000))}")
         yield
         with connection.cursor() as cursor:
             # In the transaction of a test, or of a request, it would last.

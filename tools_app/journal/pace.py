@@ -5,12 +5,20 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import accumulate
 from typing import Final
 
 # Rows in a batch: some milliseconds.
 BATCH: Final = 200
 PAUSE_SECONDS: Final = 0.025
+# Characters of arguments in a batch: the index of SQLite reads each text again to delete it.
+MOST_TEXT: Final = 256 * 1024
+
+
+def fitting(sizes: Iterable[int]) -> int:
+    """How many of these texts are a batch: at least one."""
+    return max(1, sum(total <= MOST_TEXT for total in accumulate(sizes)))
 
 
 class Pace:

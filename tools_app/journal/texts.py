@@ -74,8 +74,8 @@ def read_new() -> int:
         return 0
     has_index = text_index.exists(connection)
     with transaction.atomic():
-        # Locked in one order: another process has to wait, and then does not see the same rows.
-        waiting = PendingText.objects.select_for_update().order_by("pk").values_list("pk", "call_id")
+        # What another process is reading is left to it: calls would wait for this thread.
+        waiting = PendingText.objects.select_for_update(skip_locked=True).order_by("pk").values_list("pk", "call_id")
         queue = list(waiting[:AT_ONCE])
         if has_index and queue:
             missing = _missing().filter(pk__in=[call_id for _, call_id in queue])
@@ -95,8 +95,8 @@ def read_older(now: datetime) -> bool:
     if mark is None:
         Chore.objects.bulk_create([Chore(name=CHORE, done_at=_oldest(now))], ignore_conflicts=True)
     with transaction.atomic():
-        chore = Chore.objects.select_for_update().get(name=CHORE)
-        if chore.done_at >= until:
+        chore = Chore.objects.select_for_update(skip_locked=True).filter(name=CHORE).first()
+        if chore is None or chore.done_at >= until:
             return False
         times = Call.objects.filter(started_at__gte=chore.done_at, started_at__lt=until).order_by("started_at")
         following = times.values_list("started_at", flat=True)[WINDOW : WINDOW + 1].first() or until

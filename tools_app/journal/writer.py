@@ -50,6 +50,8 @@ FOLD_AGAIN_SECONDS: Final = 0.02
 # The index of arguments; and the share of the time that it may take while there is more to read.
 TEXTS_SECONDS: Final = 1.0
 TEXTS_SHARE: Final = 0.5
+# After an error of the index that may last.
+TEXTS_RETRY_SECONDS: Final = 60.0
 # Delay before the first check: an agent waits for the process to start.
 QUIET_START: Final = 1.0
 
@@ -89,6 +91,8 @@ class Writer:
         self._next_orphans = self._next_refusals = self._next_agents = self._next_probe = now + QUIET_START
         self._next_fold = now + FOLD_SECONDS
         self._next_texts = now + FOLD_SECONDS
+        # Reported once.
+        self._texts_fail = False
 
     def run(self) -> None:
         """Write until the end marker (None) arrives in the queue."""
@@ -250,7 +254,7 @@ class Writer:
             if last:
                 self.lease.give_back()
                 rows.fold()
-                texts.read_new()
+                self._read_texts()
             else:
                 if now >= self._next_agents:
                     self._next_agents = now + ARRIVALS_SECONDS
@@ -273,17 +277,35 @@ class Writer:
             _ready_connection()
             if rows.fold() == rows.FOLDED_AT_ONCE:
                 self._next_fold = now + FOLD_AGAIN_SECONDS
-        if now >= self._next_texts:
-            self._next_texts = now + TEXTS_SECONDS
-            _ready_connection()
-            if texts.read_new() or texts.read_older(timezone.now()):
-                took = time.monotonic() - now
-                self._next_texts = time.monotonic() + max(FOLD_AGAIN_SECONDS, took / TEXTS_SHARE - took)
         if now >= self._next_orphans:
             number, others_open = interrupt_orphans(self.lease.process_id)
             self._next_orphans = now + (OTHERS_SECONDS if others_open else ORPHANS_SECONDS)
             if number:
                 log.warning("%d calls were interrupted: their process has ended", number)
+        if now >= self._next_texts:
+            self._read_texts()
+
+    def _read_texts(self) -> None:
+        """Add to the index of arguments. Its errors are no `trouble`: calls do without it."""
+        now = time.monotonic()
+        try:
+            _ready_connection()
+            more = texts.read_new() or texts.read_older(timezone.now())
+        except Exception as error:
+            _close_connection()
+            if _is_transient(error):
+                self._next_texts = now + TEXTS_SECONDS
+                return
+            self._next_texts = now + TEXTS_RETRY_SECONDS
+            if not self._texts_fail:
+                cause = None if isinstance(error, OperationalError | InterfaceError) else error
+                log.warning("arguments of new calls are not added to the index of searches: %s", error, exc_info=cause)
+            self._texts_fail = True
+        else:
+            took = time.monotonic() - now
+            pause = max(FOLD_AGAIN_SECONDS, took / TEXTS_SHARE - took)
+            self._next_texts = time.monotonic() + (pause if more else TEXTS_SECONDS)
+            self._texts_fail = False
 
     def _probe(self) -> None:
         """Renew the lease (heartbeat), which also tests whether the database is writable."""
@@ -338,6 +360,7 @@ class Writer:
         if self.trouble:
             log.warning("the database can be written again")
             self.trouble = ""
+            self._next_texts = time.monotonic()
 
 
 def _ready_connection() -> None:

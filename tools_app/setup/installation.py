@@ -30,7 +30,7 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from tools_app import governance
 from tools_app.base import conf
-from tools_app.models import ApiKey, triggers
+from tools_app.models import ApiKey, text_index, triggers
 from tools_app.sources import sync
 from tools_app.sources.recording import SyncReport
 
@@ -105,6 +105,10 @@ def require_ready(say: Say, *, records: bool = True) -> SyncReport | None:
         NotReady
     """
     if schema() is Schema.CURRENT:
+        try:
+            text_index.detach(connection)
+        except DatabaseError as error:
+            raise NotReady.because(error) from error
         if records:
             record_changes()
         return None
@@ -142,6 +146,9 @@ def set_up(say: Say, *, only_if_empty: bool = False) -> SyncReport | None:
                 return None
             if triggers.missing_triggers(connection):
                 triggers.create_triggers(connection)
+            text_index.detach(connection)
+            if text_index.missing_triggers(connection):
+                text_index.create(connection)
             return sync.sync(changed_only=True)
     except DatabaseError as error:
         raise NotReady.because(error) from error

@@ -14,6 +14,7 @@ import string
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode
 
 MASK: Final = "***"
 CUT: Final = "…"
@@ -119,6 +120,11 @@ def _pattern() -> re.Pattern[str]:
 def redacted_text(text: str) -> str:
     """The text with everything masked that looks like a secret."""
     return replaced(text, lambda _match, masked: masked)
+
+
+def redacted_query(query: str) -> str:
+    """The query of a URL with its values masked like texts."""
+    return urlencode([(name, redacted_text(value)) for name, value in parse_qsl(query, keep_blank_values=True)])
 
 
 def replaced(text: str, replacement: Callable[[re.Match[str], str], str | None]) -> str:

@@ -12,10 +12,11 @@ from typing import Any, Final
 from django.contrib.auth import get_user_model
 from django.db import connection, transaction
 from django.db.models import Exists, F, Model, OuterRef, Q, QuerySet
+from django.db.models.functions import Length
 from django.utils import timezone
 
 from tools_app.journal import texts, trail
-from tools_app.journal.pace import BATCH, Pace
+from tools_app.journal.pace import BATCH, Pace, fitting
 from tools_app.models import (
     Alert,
     ApiKey,
@@ -154,7 +155,8 @@ def forget(caller: str, *, actor: str, reason: str = "") -> Forgotten:
 
     def forget_calls() -> int:
         nonlocal errors
-        call_ids = list(calls_so_far.values_list("pk", flat=True)[:BATCH])
+        page = list(calls_so_far.values_list("pk", Length("arguments"))[:BATCH])
+        call_ids = [pk for pk, _ in page[: fitting(size for _, size in page)]]
         # Before the calls themselves: they lead to the errors if this is repeated.
         errors += _blank(ErrorLog.objects.filter(call_id__in=call_ids))
         return Call.objects.filter(pk__in=call_ids).update(caller_id=FORGOTTEN, caller_name=FORGOTTEN, **_BLANK_TEXTS)

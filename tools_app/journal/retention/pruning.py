@@ -11,11 +11,12 @@ from typing import Any, Final, NamedTuple
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet, Value
+from django.db.models.functions import Length
 
 from tools_app.base import conf
 from tools_app.journal import budgets, disk, trail
-from tools_app.journal.pace import BATCH, Pace
+from tools_app.journal.pace import BATCH, Pace, fitting
 from tools_app.models import (
     Alert,
     AlertDelivery,
@@ -106,17 +107,19 @@ def _prune(rule: Rule, rows: QuerySet[Any], now: datetime, pace: Pace) -> int:
     reached = LONG_AGO
     number = 0
     is_complete = False
+    size = Length("arguments") if rule.model is Call else Value(0)
 
     def batch() -> int:
         nonlocal reached, number, is_complete
         # Select first, then delete with one statement that is its own transaction, so the lock is short.
-        page = list(rows.filter((f"{rule.column}__gte", reached)).values_list("pk", rule.column)[:BATCH])
+        page = list(rows.filter((f"{rule.column}__gte", reached)).values_list("pk", rule.column, size)[:BATCH])
         if not page:
             is_complete = True
             return 0
+        page = page[: fitting(size for *_, size in page)]
         reached = page[-1][1]
         # The conditions apply again, for rows that have changed in between.
-        selected = rows.filter(pk__in=[pk for pk, _ in page])
+        selected = rows.filter(pk__in=[pk for pk, *_ in page])
         number += _delete(rule, selected)
         # Also if another process was faster and nothing was left to do: there may be more after this page.
         return len(page)

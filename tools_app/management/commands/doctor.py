@@ -21,7 +21,7 @@ from tools_app.catalog.snapshot import Snapshot
 from tools_app.catalog.source_states import SourceState, state_of, status_of
 from tools_app.journal import disk, retention, trail
 from tools_app.management.hub_command import HubCommand
-from tools_app.models import ApiKey, AuditEntry, Connection, ErrorLog, Process, Source, Stop, triggers
+from tools_app.models import ApiKey, AuditEntry, Connection, ErrorLog, Process, Source, Stop, text_index, triggers
 from tools_app.sdk import wording
 from tools_app.sdk.hub_errors import Refusal
 from tools_app.sdk.spec import Kind
@@ -278,6 +278,9 @@ def _of_data() -> Iterator[Diagnosis]:
         "running processes are notified of changes" if not missing else f"{len(missing)} database triggers are missing",
         "Run `toolhub migrate`: without them changes take effect only after a restart." if missing else "",
     )
+    if text_index.missing_triggers(connection):
+        text = "texts stay in the index of arguments when those of calls are deleted: its triggers are missing"
+        yield Diagnosis("index-of-arguments", False, text, "Run `toolhub migrate`, which also deletes these texts.")
     if (leap := retention.leap(timezone.now())) is not None:
         yield Diagnosis("clock", False, str(leap), f"{retention.CURE[0].upper()}{retention.CURE[1:]}.")
     yield _of_backups()

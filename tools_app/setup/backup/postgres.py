@@ -8,12 +8,14 @@ import re
 import secrets
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from django.db import ProgrammingError, connection, transaction
 
+from tools_app.models import text_index
 from tools_app.setup.backup import tables
 from tools_app.setup.backup.errors import BackupError
 from tools_app.setup.backup.tables import Table
@@ -21,6 +23,10 @@ from tools_app.setup.backup.tables import Table
 _RESTORE_JOBS: Final = 2
 _STAGED: Final = "_restore_"
 _LONGEST_NAME: Final = 63
+# In the list of a dump: what a server without the extension cannot restore. The index is created again.
+_OF_INDEX: Final = re.compile(
+    rf" (EXTENSION - {text_index.EXTENSION}|COMMENT - EXTENSION {text_index.EXTENSION}|INDEX \S+ {text_index.INDEX}) "
+)
 
 
 def dump(target: Path) -> tuple[dict[str, Table], list[tuple[str, str]]]:
@@ -74,7 +80,7 @@ def _database() -> str:
     return str(connection.settings_dict["NAME"])
 
 
-def _run(command: list[str], database: str) -> None:
+def _run(command: list[str], database: str) -> str:
     try:
         done = subprocess.run(  # noqa: S603 – our own arguments
             command, env=_environment(database), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
@@ -84,6 +90,7 @@ def _run(command: list[str], database: str) -> None:
     if done.returncode:
         lines = [line for line in done.stderr.strip().splitlines() if "error" in line.lower()] or ["no message"]
         raise BackupError(f"{Path(command[0]).name} failed: {lines[0][:300]}")
+    return done.stdout
 
 
 def _environment(database: str) -> dict[str, str]:
@@ -125,8 +132,14 @@ def staged(dump_file: Path) -> Iterator[str]:
                 f'server run `ALTER ROLE "{user}" CREATEDB`, and take it back afterwards with NOCREATEDB'
             ) from error
     try:
-        options = ("--no-owner", "--no-privileges", "--no-password", "--exit-on-error", f"--jobs={_RESTORE_JOBS}")
-        _run([program, *options, f"--dbname={name}", str(dump_file)], name)
+        options = ["--no-owner", "--no-privileges", "--no-password", "--exit-on-error", f"--jobs={_RESTORE_JOBS}"]
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8") as chosen:
+            if not text_index.is_available(connection):
+                entries = _run([program, "--list", str(dump_file)], name).splitlines()
+                chosen.writelines(f"{entry}\n" for entry in entries if not _OF_INDEX.search(f"{entry} "))
+                chosen.flush()
+                options.append(f"--use-list={chosen.name}")
+            _run([program, *options, f"--dbname={name}", str(dump_file)], name)
         yield name
     finally:
         with _maintenance() as cursor:

@@ -21,7 +21,7 @@ from tools_app import governance
 from tools_app.base import conf, setting_origins
 from tools_app.base.setting_origins import Origin
 from tools_app.governance import Present, Settled
-from tools_app.models import Process, triggers
+from tools_app.models import Process, text_index, triggers
 from tools_app.setup import installation
 from tools_app.setup.backup import archive, postgres, seal, sqlite, tables
 from tools_app.setup.backup.archive import Archive, Manifest
@@ -257,6 +257,7 @@ def _settle(
             call_command(Migrate(), verbosity=0, interactive=False, skip_checks=True)
         if triggers.missing_triggers(connection):
             triggers.create_triggers(connection)
+        text_index.create(connection)
         settled = governance.settle_restored(
             path.name, manifest.made_at, target.present, keys_as_of_backup=wishes.keys_as_of_backup, actor=actor
         )

@@ -24,7 +24,7 @@
   const place = kept ? JSON.parse(kept) : null;
   if (place && place.path === location.pathname && place.results) {
     const results = document.querySelector("#changelist-form, .hub-empty, .hub-sections > .hub-card, .hub-scroll");
-    results?.setAttribute("tabindex", "-1");
+    if (results && !results.hasAttribute("tabindex")) results.setAttribute("tabindex", "-1");
     results?.focus({ preventScroll: true });
   } else if (place && place.path === location.pathname) {
     if (location.hash === `#${place.id}`) {
