@@ -558,7 +558,11 @@ def test_without_the_setting_redis_is_not_imported() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["http://redis.test", "redis://", "redis://x y", "unix://", "redis://h:99999", "h:6379"]
+    "url",
+    [
+        *("http://redis.test", "redis://", "redis://x y", "unix://", "redis://h:99999", "h:6379"),
+        *("redis://h?decode_responses=true", "redis://h?socket_timeout=long", "redis://h?socket_timeout="),
+    ],
 )
 def test_an_address_that_is_none_is_refused_without_being_repeated(url: str) -> None:
     with pytest.raises(InvalidError, match="expected redis://USER:PASSWORD@HOST") as refused:

@@ -139,6 +139,7 @@ async def _while_authorized(response_task: Coroutine[Any, Any, None], visitor: V
 
 async def _watch(visitor: Visitor, transport: Transport, stream: anyio.CancelScope) -> None:
     leaving = asyncio.create_task(transport.leaving.wait())
+    changed: asyncio.Task[None] | None = None
     try:
         seen = news.of_hub().told(_OF_KEYS)
         while True:
@@ -157,6 +158,8 @@ async def _watch(visitor: Visitor, transport: Transport, stream: anyio.CancelSco
                 break
     finally:
         leaving.cancel()
+        if changed is not None:
+            changed.cancel()
     stream.cancel()
 
 
