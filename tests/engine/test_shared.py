@@ -528,6 +528,7 @@ def test_calls_succeed_before_during_and_after_the_absence_of_redis(
         return {str(result.answer.value) for result in results}
 
     call(1)
+    assert len(shared.of_hub()._clients) == 1, "the event loop of the engine lasts"
     assert {key.split(b":")[2] for key in redis.content()} >= {b"answer", b"rate"}
     redis.kill()
     call(2)

@@ -105,8 +105,8 @@ class Shared:
         return answer
 
     def insist(self, seconds: float, script: str, keys: Sequence[str], *arguments: Argument) -> None:
-        """Ask again after a question without an answer until there is one, for so long, without waiting for it: for
-        what must not stay in Redis. For event loops that last."""
+        """Repeat a question that had no answer until there is one, for at most this many seconds, in a task of its own:
+        for what must not stay in Redis. For event loops that last."""
         task = asyncio.get_running_loop().create_task(self._insist(seconds, script, keys, *arguments))
         self._insisting.add(task)
         task.add_done_callback(self._insisting.discard)
@@ -128,7 +128,7 @@ class Shared:
     async def leave(self) -> None:
         """End the connections of this event loop, before it ends."""
         loop = asyncio.get_running_loop()
-        insisting = [task for task in self._insisting if task.get_loop() is loop]
+        insisting = [task for task in list(self._insisting) if task.get_loop() is loop]
         for task in insisting:
             task.cancel()
         await asyncio.gather(*insisting, return_exceptions=True)
