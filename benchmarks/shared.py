@@ -21,11 +21,12 @@ from pathlib import Path
 
 async def count(limit: int, pause: float, until: float) -> tuple[float, list[float]]:
     """The time of the first refusal, and those of all calls that the limit let through."""
-    from tools_app.base import hub
+    from tools_app.base import hub, shared
     from tools_app.engine.guards import Guards
     from tools_app.sdk.errors import RateLimitError
     from tools_app.sdk.policies import Rate
 
+    shared.of_hub().stay(asyncio.get_running_loop())
     guards, allowed, refused = Guards(), [], until
     while time.time() < until:
         try:

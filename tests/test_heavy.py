@@ -84,6 +84,30 @@ def test_a_caller_with_much_work_leaves_time_to_others_while_there_are_some(monk
     assert beside >= 0.1 > alone
 
 
+def test_who_gives_up_keeps_the_turn_until_the_work_has_ended() -> None:
+    began, may_end = threading.Event(), threading.Event()
+    order: list[str] = []
+
+    def work(name: str) -> None:
+        began.set()
+        may_end.wait(10)
+        order.append(name)
+
+    async def story() -> None:
+        leaving = asyncio.ensure_future(heavy.in_turn("a", partial(work, "first")))
+        await asyncio.to_thread(began.wait, 10)
+        leaving.cancel()
+        await asyncio.wait([leaving])
+        following = asyncio.ensure_future(heavy.in_turn("a", partial(order.append, "second")))
+        # There is a second thread, in which others are served meanwhile.
+        await heavy.in_turn("b", partial(order.append, "other"))
+        may_end.set()
+        await following
+
+    asyncio.run(story())
+    assert order == ["other", "first", "second"]
+
+
 def test_what_the_work_takes_is_charged_to_its_caller_also_if_that_has_gone() -> None:
     charged: list[float] = []
     began = threading.Event()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from tools_app import governance
 from tools_app.base import database, news
 from tools_app.base.news import ACCESS, APPROVALS, TOOLS, News
 from tools_app.models import Approval, triggers
+from tools_app.sdk import heavy
 from tools_app.sources import sync
 
 pytestmark = pytest.mark.anyio
@@ -84,6 +86,14 @@ async def test_a_listener_whose_connection_ends_listens_again(
 ) -> None:
     monkeypatch.setattr(news, "RECONNECT_SECONDS", 0.01)
     caplog.set_level(logging.WARNING, "tools_app.news")
+    charged: list[object] = []
+
+    def note(_: logging.LogRecord) -> bool:
+        charged.append(heavy.charged.get())
+        return True
+
+    monkeypatch.setattr(caplog.handler, "filters", [note])
+    heavy.charged.set(print)
     await listening(one)
     (pid,) = await database.run(listeners)
 
@@ -94,11 +104,23 @@ async def test_a_listener_whose_connection_ends_listens_again(
     assert await told_after(one, TOOLS, terminate), "it may have missed something"
     assert len(caplog.records) == 1
     assert "looks for changes itself" in caplog.text
+    assert charged == [None], "nothing of who waited first is in its context"
     await told_after(one, TOOLS, lambda: governance.set_enabled(["echo"], enabled=False, actor=OPERATOR))
     (again,) = await database.run(listeners)
     assert again != pid
     await one.aclose()
     assert await eventually_none(listeners)
+
+
+async def test_without_a_driver_that_notifies_it_says_so_once_and_who_waits_polls(
+    one: News, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(news, "RECONNECT_SECONDS", 0.0)
+    monkeypatch.setattr(database, "reads_now", lambda: False)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    for _ in range(3):
+        await one.wait(0.01, one.told())
+    assert [record.levelname for record in caplog.records if record.name == "tools_app.news"] == ["WARNING"]
 
 
 async def eventually_none(read: Callable[[], list[int]]) -> bool:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -234,3 +236,27 @@ class TestVariables:
         on = {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_TRACES_SAMPLER": "traceidratio"}
         with pytest.raises(ImproperlyConfigured, match=f"^{name}: "):
             otlp.ratio({**on, name: value})
+
+    def test_another_version_of_the_sdk_is_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        needed = re.findall(r'"(opentelemetry-(?:sdk|exporter)[^>]*)>=([0-9.]+)', Path("pyproject.toml").read_text())
+        assert needed == [(package, otlp._VERSION) for package in otlp._PACKAGES]
+        about = tmp_path / "opentelemetry_sdk-1.30.0.dist-info" / "METADATA"
+        about.parent.mkdir()
+        about.write_text("Metadata-Version: 2.1\nName: opentelemetry-sdk\nVersion: 1.30.0\n")
+        monkeypatch.syspath_prepend(tmp_path)
+        with pytest.raises(
+            ImproperlyConfigured, match=r"traces need opentelemetry-sdk 1\.45, and 1\.30\.0 is installed"
+        ):
+            otlp.ratio({"OTEL_TRACES_EXPORTER": "otlp"})
+
+    def test_what_only_opentelemetry_refuses_stops_the_hubs_own_site_and_no_other_project(
+        self, settings: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "1")
+        otlp.start({"OTEL_TRACES_EXPORTER": "otlp"})
+        otlp.stop()
+        assert "Traces are off: max_export_batch_size must be" in caplog.text
+        settings.SETTINGS_MODULE = "toolhub.settings"
+        for _ in range(2):
+            with pytest.raises(ValueError, match="max_queue_size"):
+                otlp.start({"OTEL_TRACES_EXPORTER": "otlp"})

@@ -110,6 +110,23 @@ def test_a_database_that_is_away_is_no_change(fresh: Feed, chief: Client, monkey
     assert chief.get(LIVE).status_code == 503
 
 
+def test_news_that_come_while_the_database_is_read_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, readings = Feed(), 0
+
+    def news_come() -> feed.Version:
+        nonlocal readings
+        readings += 1
+        if readings == 1:
+            made.forget()
+        return None, None
+
+    monkeypatch.setattr(feed, "SECONDS", 1_000.0)
+    monkeypatch.setitem(feed.TOPICS, "tools", (feed.TOPICS["tools"][0], news_come))
+    for _ in range(3):
+        made.changed(["tools"])
+    assert readings == 2
+
+
 def test_the_frame_has_the_same_parts_as_every_page(fresh: Feed, operator: Client) -> None:
     approval()
     governance.stop("hub", "", actor=TEST, reason="a drill")

@@ -6,10 +6,15 @@ Each hub is what a process has: its own connections, counters, places and answer
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import logging
 import random
 import subprocess
 import sys
+import threading
+import time
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -22,12 +27,12 @@ from tests.support.tools import Hub as Tools
 from tests.support.tools import Programmable
 from tools_app import engine
 from tools_app.access import limits
-from tools_app.base import shared
+from tools_app.base import secrets, shared
 from tools_app.base.hub import Hub
 from tools_app.base.setting_table import REDIS
-from tools_app.engine import guards
+from tools_app.engine import cache, guards
 from tools_app.engine.answers import Answer
-from tools_app.engine.cache import MOST_SHARED_BYTES, Cache
+from tools_app.engine.cache import MOST_SHARED_BYTES, Cache, Claim
 from tools_app.engine.guards import Guards, Upstream
 from tools_app.management.commands.doctor import Diagnosis, _of_limits
 from tools_app.sdk.context import Caller
@@ -53,6 +58,7 @@ class Process:
     def __init__(self) -> None:
         self.hub = Hub()
         with self.hub.active():
+            shared.of_hub().stay(asyncio.get_running_loop())
             self.guards = Guards()
             self.cache = Cache(10**6)
 
@@ -180,6 +186,28 @@ async def test_a_redis_that_does_not_answer_is_not_asked_by_each_call(
     await process.aclose()
 
 
+def test_event_loops_that_last_for_one_request_leave_nothing_behind(redis: RedisServer) -> None:
+    """As under WSGI."""
+
+    async def request() -> int:
+        counted = await limits.count_caller(ASKED)
+        limits.count_answer(ASKED, limits.BYTES_OF_A_REQUEST)
+        assert counted is not None
+        return counted.remaining
+
+    hub = Hub()
+    with hub.active():
+        assert asyncio.run(request()) == 3
+        for thread in threading.enumerate():
+            if thread.name == "toolhub-owing":
+                thread.join()
+        assert asyncio.run(request()) == 1, "what was owed at the end of the first request counts"
+        assert shared.of_hub()._clients == {}
+    with contextlib.closing(redis.connected()) as client:
+        assert len(client.client_list()) <= 1 + 3, "its own, and one for each thread"
+    hub.close()
+
+
 # ---- places and circuits
 
 
@@ -302,6 +330,78 @@ async def test_places_and_circuits_go_on_in_each_process_while_redis_is_away(
         (await processes[1].upstream().enter(20)).leave()
 
 
+@pytest.mark.anyio
+async def test_what_redis_did_without_being_heard_is_undone_when_it_answers(
+    redis: RedisServer, settings: Any, monkeypatch: pytest.MonkeyPatch, anyio_backend: str
+) -> None:
+    monkeypatch.setattr(shared, "PAUSE_SECONDS", 0.05)
+    patient, runs = Process(), 0
+    settings.TOOLHUB_REDIS_URL = redis.impatient_url
+    hasty = Process()
+    one = hasty.upstream(3)
+
+    async def run() -> Answer:
+        nonlocal runs
+        runs += 1
+        return Answer("x", "", None, 1)
+
+    async def entered() -> Any:
+        """With a place of all processes: on a busy machine, Redis may have been too slow for that."""
+        while not (place := await one.enter(60)).lease:
+            place.leave()
+            await asyncio.sleep(0.05)
+        return place
+
+    with patient.hub.active():
+        key = shared.of_hub()._prefix + one.keys[0]
+    with hasty.hub.active(), contextlib.closing(redis.connected()) as client:
+        held = await entered()
+        # On a connection that begins, Redis would not get as far as to the question.
+        await asyncio.gather(*(hasty.cache.answer(f"{number}", 60, run, lambda: 20.0) for number in range(4)))
+        runs = 0
+        # Its circuit has been open for long: the next call is the probe of all processes.
+        client.hset(key, "opened", time.time() - 1_000)
+        with redis.frozen():
+            answering = asyncio.create_task(hasty.cache.answer("q", 60, run, lambda: 20.0))
+            unheard = await one.enter(60)
+            assert not unheard.lease
+            assert await answering == (await run(), False)
+            held.leave()
+            await hasty.guards.aclose()
+        unheard.leave()
+        for _ in range(2_000):
+            if not client.hexists(key, "probing"):
+                break
+            await asyncio.sleep(0.01)
+        assert client.hkeys(key) == [b"opened"], "the next call can probe"
+        client.delete(key)
+    with patient.hub.active():
+        async with asyncio.timeout(20):
+            places = [await patient.upstream(3).enter(20) for _ in range(3)]
+        await patient.cache.answer("q", 60, run, lambda: 5.0)
+        for place in places:
+            place.leave()
+    assert runs == 3
+    for process in (patient, hasty):
+        await process.aclose()
+
+
+@pytest.mark.anyio
+async def test_a_healthy_upstream_does_not_fill_redis(processes: list[Process], redis: RedisServer) -> None:
+    upstream = processes[0].upstream()
+    slice_now = int(time.time() / 10)
+    with processes[0].hub.active(), contextlib.closing(redis.connected()) as client:
+        key = shared.of_hub()._prefix + upstream.keys[0]
+        client.hset(key, mapping={f"good{slice_now - ago}": 1 for ago in range(1, 500)})
+        place = await upstream.enter(20)
+        place.succeeded()
+        place.leave()
+        await processes[0].guards.aclose()
+        kept = {field.decode() for field in client.hkeys(key)}
+    assert len(kept) <= 8
+    assert f"good{slice_now - 1}" in kept
+
+
 # ---- answers
 
 
@@ -372,12 +472,44 @@ async def test_an_answer_that_somebody_else_put_there_is_not_given(
 
     await asked(processes[0], "a")
     with processes[0].hub.active():
-        names = [shared.of_hub()._prefix + shared.name("answer", key) for key in ("a", "b", "c")]
+        names = [shared.of_hub()._prefix + shared.name("answer", Claim(key, is_shared=True)._key) for key in "abcd"]
+        unknown = secrets.encrypted(zlib.compress(json.dumps([Claim("d", is_shared=True)._key, {"later": 1}]).encode()))
     client = redis.connected()
     client.set(names[1], client.get(names[0]), px=60_000)
     client.set(names[2], b"forged", px=60_000)
+    client.set(names[3], unknown, px=60_000)
     client.close()
-    assert [await asked(processes[1], key) for key in ("b", "c")] == ["ours", "ours"]
+    assert [await asked(processes[1], key) for key in "bcd"] == ["ours"] * 3
+
+
+@pytest.mark.anyio
+async def test_large_answers_are_written_and_read_off_the_event_loop_and_not_between_versions(
+    processes: list[Process], settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_threads: list[bool] = []
+    for name in ("_written", "_read"):
+        work = getattr(cache, name)
+
+        def watched(*arguments: Any, work: Any = work) -> Any:
+            on_threads.append(threading.current_thread() is not threading.main_thread())
+            return work(*arguments)
+
+        monkeypatch.setattr(cache, name, watched)
+    noise = random.Random(4).randbytes(50_000).hex()
+
+    async def run() -> Answer:
+        return Answer({"noise": noise}, noise, {"noise": noise}, 100_000)
+
+    async def asked(process: Process) -> bool:
+        with process.hub.active():
+            return (await process.cache.answer("q", 60, run, lambda: 20.0))[1]
+
+    assert [await asked(process) for process in processes] == [False, True]
+    assert on_threads == [True, True]
+    settings.TOOLHUB_VERSION = "next"
+    later = Process()
+    assert await asked(later) is False
+    await later.aclose()
 
 
 # ---- the whole hub
@@ -396,6 +528,7 @@ def test_calls_succeed_before_during_and_after_the_absence_of_redis(
         return {str(result.answer.value) for result in results}
 
     call(1)
+    assert len(shared.of_hub()._clients) == 1, "the event loop of the engine lasts"
     assert {key.split(b":")[2] for key in redis.content()} >= {b"answer", b"rate"}
     redis.kill()
     call(2)
@@ -426,7 +559,11 @@ def test_without_the_setting_redis_is_not_imported() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["http://redis.test", "redis://", "redis://x y", "unix://", "redis://h:99999", "h:6379"]
+    "url",
+    [
+        *("http://redis.test", "redis://", "redis://x y", "unix://", "redis://h:99999", "h:6379"),
+        *("redis://h?decode_responses=true", "redis://h?socket_timeout=long", "redis://h?socket_timeout="),
+    ],
 )
 def test_an_address_that_is_none_is_refused_without_being_repeated(url: str) -> None:
     with pytest.raises(InvalidError, match="expected redis://USER:PASSWORD@HOST") as refused:

@@ -10,9 +10,10 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
-from tools_app.base import shared
+from tools_app.base import hub, shared
 from tools_app.base.scripts import BUCKET
 from tools_app.sdk.policies import Bucket, Buckets, Rate
 
@@ -60,10 +61,19 @@ class Counters:
         if await shared.of_hub().run(BUCKET, self._keys(key, rate), rate.most, rate.seconds, 0, tokens) is None:
             self._local.of(key, rate).owe(tokens)
 
+    def owe_now(self, key: str, rate: Rate, tokens: float) -> None:
+        """`owe`, for threads."""
+        if shared.of_hub().run_now(BUCKET, self._keys(key, rate), rate.most, rate.seconds, 0, tokens) is None:
+            self._local.of(key, rate).owe(tokens)
+
     def owe_soon(self, key: str, rate: Rate, tokens: float) -> None:
         """`owe`, for what runs on an event loop and does not wait for Redis."""
         if not shared.of_hub().is_used():
             self._local.of(key, rate).owe(tokens)
+            return
+        if not shared.of_hub().is_staying():
+            # A task would end with the event loop.
+            hub.current().thread(partial(self.owe_now, key, rate, tokens), "toolhub-owing").start()
             return
         task = asyncio.get_running_loop().create_task(self.owe(key, rate, tokens))
         self._owing.add(task)

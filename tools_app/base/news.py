@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 from collections import Counter
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ ACCESS: Final = "access"
 APPROVALS: Final = "approvals"
 TOPICS: Final = (TOOLS, ACCESS, APPROVALS)
 RECONNECT_SECONDS: Final = 1.0
+_KEEPALIVES: Final = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
 
 
 class News:
@@ -67,23 +69,23 @@ class News:
 
     def _listen(self) -> None:
         if not database.reads_now() and (self._listening is None or self._listening.done()):
-            self._listening = asyncio.create_task(self._heard())
+            # It outlives the request that waits first, and has nothing of its context.
+            self._listening = asyncio.create_task(self._heard(), context=contextvars.Context())
 
     async def _heard(self) -> None:
         """Listen until cancelled, again after each loss of the connection."""
-        import psycopg
-
-        parameters = _parameters()
         is_heard = True
         while True:
             try:
-                async with await psycopg.AsyncConnection.connect(**parameters, autocommit=True) as connection:
+                import psycopg
+
+                async with await psycopg.AsyncConnection.connect(**_parameters(), autocommit=True) as connection:
                     await connection.execute(f"LISTEN {CHANNEL}")
                     self.tell(*TOPICS)  # Whatever was missed until now.
                     is_heard = True
                     async for notification in connection.notifies():
                         self.tell(*{notification.payload}.intersection(TOPICS))
-            except (psycopg.Error, OSError) as error:
+            except Exception as error:  # Another project may have another driver, or a database of another kind.
                 if is_heard:
                     log.warning("the database does not notify this process, which looks for changes itself: %s", error)
                 is_heard = False
@@ -91,8 +93,8 @@ class News:
 
 
 def _parameters() -> dict[str, Any]:
-    """Those of Django's connections, without its own classes."""
-    parameters = connections.create_connection("default").get_connection_params()
+    """Those of Django's connections, without its own classes. A connection without an end is noticed by keepalives."""
+    parameters = {**_KEEPALIVES, **connections.create_connection("default").get_connection_params()}
     return {name: value for name, value in parameters.items() if name not in ("cursor_factory", "context")}
 
 

@@ -6,6 +6,7 @@ the SDK take four times as long (decision 101). Nothing of it is imported while 
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import logging
 import struct
@@ -15,6 +16,7 @@ from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from tools_app.base import conf
@@ -29,6 +31,9 @@ _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_E
 _PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 _SAMPLERS: Final = frozenset({"always_on", "always_off", "traceidratio"})
 _EXTRA: Final = "opentelemetry.exporter.otlp.proto.http"
+_PACKAGES: Final = ("opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http")
+# As in pyproject.toml: private names of theirs are used.
+_VERSION: Final = "1.45"
 
 
 def ratio(variables: Mapping[str, str]) -> float | None:
@@ -58,6 +63,10 @@ def ratio(variables: Mapping[str, str]) -> float | None:
             f"{name}: traces need OpenTelemetry's SDK, which is not installed; "
             "install the wheel with its extra `traces` (docs/traces.md), or unset the variable"
         )
+    for package in _PACKAGES:
+        if not (version := importlib.metadata.version(package)).startswith(f"{_VERSION}."):
+            name = "OTEL_TRACES_EXPORTER" if exporter else endpoint
+            raise ImproperlyConfigured(f"{name}: traces need {package} {_VERSION}, and {version} is installed")
     return _sampled(variables)
 
 
@@ -103,13 +112,14 @@ def start(variables: Mapping[str, str]) -> None:
             return
         try:
             share = ratio(variables)
-        except ImproperlyConfigured as error:
-            # The hub's own site does not get here: its settings stop the start. In another project, the variables may
-            # be meant for others.
+            if share is not None:
+                _stop = _begin(share)
+        except Exception as error:
+            if str(getattr(settings, "SETTINGS_MODULE", "")).startswith("toolhub."):
+                _users -= 1
+                raise
+            # In another project, the variables may be meant for others, and OpenTelemetry may be another.
             log.warning("Traces are off: %s", error)
-            return
-        if share is not None:
-            _stop = _begin(share)
 
 
 def stop(seconds: float = STOP_SECONDS) -> None:
@@ -152,6 +162,7 @@ def _begin(share: float) -> Callable[[float], None]:
             return SpanExportResult.FAILURE
 
     exporter = Exporter()
+    _ = exporter._client.export  # Fails here rather than at each export.
     processor = BatchSpanProcessor(exporter)
     # As the SDK's sampler of this name: hubs with the same ratio export the same traces.
     bound = round(share * 2**64)

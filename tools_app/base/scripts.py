@@ -57,22 +57,23 @@ end
 redis.call('ZADD', KEYS[2], string.format('%.17g', now + milliseconds / 1000), ARGV[2])
 redis.call('PEXPIRE', KEYS[2], math.max(milliseconds, redis.call('PTTL', KEYS[2])))
 if opened then
-  redis.call('HSET', KEYS[1], 'probing', string.format('%.17g', now))
+  redis.call('HSET', KEYS[1], 'probing', string.format('%.17g', now), 'prober', ARGV[2])
   return {'probe', string.format('%.9f', since), '0'}
 end
 return {'in', '0', '0'}
 """,
     # The end of a call: its place, and its outcome ('good', 'bad', or '' if it says nothing of the upstream).
     # Outcomes are counted in a row, and in slices of ten seconds for the share of failures.
-    # KEYS: circuit, places. ARGV: name of the place, outcome, '1' for a probe, then the numbers of the breaker.
+    # KEYS: circuit, places. ARGV: name of the place, outcome, then the numbers of the breaker.
     # Returns 'open' or 'closed', and for how long the circuit has been open.
     LEAVE: _NOW
     + """
-local outcome, probe = ARGV[2], ARGV[3] == '1'
-local in_a_row, share, enough = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local window, rest = tonumber(ARGV[7]), tonumber(ARGV[8])
+local outcome = ARGV[2]
+local in_a_row, share, enough = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local window, rest = tonumber(ARGV[6]), tonumber(ARGV[7])
 redis.call('ZREM', KEYS[2], ARGV[1])
-local opened = tonumber(redis.call('HGET', KEYS[1], 'opened') or nil)
+local circuit = redis.call('HMGET', KEYS[1], 'opened', 'prober')
+local opened, probe = tonumber(circuit[1]), circuit[2] == ARGV[1]
 local function open()
   redis.call('DEL', KEYS[1])
   redis.call('HSET', KEYS[1], 'opened', string.format('%.17g', now))
@@ -86,7 +87,7 @@ if opened then
   elseif outcome == 'bad' then
     return open()
   elseif outcome == '' then
-    redis.call('HDEL', KEYS[1], 'probing')
+    redis.call('HDEL', KEYS[1], 'probing', 'prober')
     return {'open', string.format('%.9f', now - opened)}
   end
   redis.call('DEL', KEYS[1])
@@ -97,11 +98,16 @@ end
 local slice = math.floor(now / 10)
 redis.call('HINCRBY', KEYS[1], outcome .. slice, 1)
 redis.call('PEXPIRE', KEYS[1], (window + 2 * rest) * 1000)
-if outcome == 'good' then
+local row, counted = 0, {good = 0, bad = 0}
+if outcome == 'bad' then
+  row = redis.call('HINCRBY', KEYS[1], 'row', 1)
+else
   redis.call('HSET', KEYS[1], 'row', 0)
-  return {'closed', '0'}
+  -- Seldom, so that old slices do not accumulate.
+  if redis.call('HLEN', KEYS[1]) <= 4 * window / 10 + 8 then
+    return {'closed', '0'}
+  end
 end
-local row, counted = redis.call('HINCRBY', KEYS[1], 'row', 1), {good = 0, bad = 0}
 local fields = redis.call('HGETALL', KEYS[1])
 for index = 1, #fields, 2 do
   local kind, of = string.match(fields[index], '^(%a+)(%d+)$')
@@ -112,7 +118,7 @@ for index = 1, #fields, 2 do
   end
 end
 local all = counted.good + counted.bad
-if row >= in_a_row or (all >= enough and counted.bad >= share * all) then
+if outcome == 'bad' and (row >= in_a_row or (all >= enough and counted.bad >= share * all)) then
   return open()
 end
 return {'closed', '0'}

@@ -99,6 +99,12 @@ def _redis(url: str) -> str:
         raise ValueError
     if not (parts.path if parts.scheme == "unix" else parts.hostname) or (parts.port is not None and not parts.port):
         raise ValueError
+    # Others, such as decode_responses, change what the hub gets.
+    for name, values in parse_qs(parts.query, keep_blank_values=True).items():
+        if name in ("db", "socket_timeout", "socket_connect_timeout"):
+            float(values[-1])
+        elif not name.startswith("ssl_"):
+            raise ValueError
     if importlib.util.find_spec("redis") is None:
         raise InvalidError('needs the Python package redis, which comes with "toolhub[redis]"', None)
     return url

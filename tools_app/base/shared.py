@@ -2,6 +2,7 @@
 
 Nothing depends on it: while it does not answer, every question to it has the answer None, and the process decides
 alone. After a failure it is left in peace for a moment, so that a dead Redis delays no more than one call at a time.
+A question without an answer may have had its effect all the same.
 
 The values there are numbers, and answers encrypted with the hub's key; names of callers, tools and addresses are
 keyed hashes. The package `redis` is imported at the first question.
@@ -14,6 +15,7 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
@@ -49,7 +51,9 @@ class Shared:
         self.trouble = ""
         self._paused_until = 0.0
         self._lock = threading.Lock()
-        self._clients: dict[asyncio.AbstractEventLoop, _Client] = {}
+        # By event loop that lasts; None until it asks.
+        self._clients: dict[asyncio.AbstractEventLoop, _Client | None] = {}
+        self._insisting: set[asyncio.Task[None]] = set()
         self._of_threads: Any = None
         self._prefix = f"toolhub:{secrets.name_outside('hub')[:8]}:" if self.url else ""
 
@@ -57,10 +61,20 @@ class Shared:
         """Whether there is a Redis, and no reason to expect that it does not answer."""
         return bool(self.url) and time.monotonic() >= self._paused_until
 
+    def stay(self, loop: asyncio.AbstractEventLoop) -> None:
+        """This event loop gets connections of its own, until `leave`. Others last for one request (WSGI), and ask in
+        threads."""
+        self._clients[loop] = None
+
+    def is_staying(self) -> bool:
+        return asyncio.get_running_loop() in self._clients
+
     async def run(self, script: str, keys: Sequence[str], *arguments: Argument) -> list[Any] | None:
         """What a script answers; None if Redis does not. For coroutines."""
         if not self.is_used():
             return None
+        if not self.is_staying():
+            return await asyncio.to_thread(self.run_now, script, keys, *arguments)
         try:
             client = self._client()
             async with client.turns:
@@ -90,6 +104,21 @@ class Shared:
         self._answered()
         return answer
 
+    def insist(self, seconds: float, script: str, keys: Sequence[str], *arguments: Argument) -> None:
+        """Repeat a question that had no answer until there is one, for at most this many seconds, in a task of its own:
+        for what must not stay in Redis. For event loops that last."""
+        task = asyncio.get_running_loop().create_task(self._insist(seconds, script, keys, *arguments))
+        self._insisting.add(task)
+        task.add_done_callback(self._insisting.discard)
+
+    async def _insist(self, seconds: float, *question: Any) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                answer = None
+                while answer is None:
+                    await asyncio.sleep(PAUSE_SECONDS)
+                    answer = await self.run(*question)
+
     def check(self) -> str:
         """Ask now. Why Redis cannot be used; empty if it can. For threads."""
         self._paused_until = 0.0
@@ -98,7 +127,12 @@ class Shared:
 
     async def leave(self) -> None:
         """End the connections of this event loop, before it ends."""
-        client = self._clients.pop(asyncio.get_running_loop(), None)
+        loop = asyncio.get_running_loop()
+        insisting = [task for task in list(self._insisting) if task.get_loop() is loop]
+        for task in insisting:
+            task.cancel()
+        await asyncio.gather(*insisting, return_exceptions=True)
+        client = self._clients.pop(loop, None)
         if client is not None:
             await client.redis.aclose()
 
@@ -111,7 +145,7 @@ class Shared:
 
     def _client(self) -> _Client:
         loop = asyncio.get_running_loop()
-        client = self._clients.get(loop)
+        client = self._clients[loop]
         if client is None:
             import redis.asyncio
 

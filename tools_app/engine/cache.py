@@ -16,12 +16,13 @@ import time
 import zlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
-from tools_app.base import secrets, shared
+from tools_app.base import conf, secrets, shared
 from tools_app.base.scripts import CLAIM, SETTLE
 from tools_app.engine.answers import Answer
+from tools_app.sdk import heavy
 from tools_app.sdk.errors import ToolError, ToolTimeoutError
 
 # The cost of an answer beyond its text: again as Python values, plus the entry itself.
@@ -29,6 +30,8 @@ TIMES: Final = 3
 OVERHEAD: Final = 1_000
 # Larger ones stay in their process: Redis is to answer at once.
 MOST_SHARED_BYTES: Final = 256 * 1024
+# Of compressed ones: larger ones are read in a thread.
+LARGE_BYTES: Final = 16 * 1024
 # A run of a process that was killed is not waited for longer than this.
 CLAIM_SECONDS: Final = 10.0
 ASK_SECONDS: Final = 0.05
@@ -82,11 +85,11 @@ class Cache:
         answer: Answer | None = None
         try:
             claim = Claim(key, is_shared=self._most_bytes > 0)
-            if found := await claim.find(remaining):
-                outcome = answer = found[0]
-                self._keep(key, answer, found[1])
-                return answer, True
             try:
+                if found := await claim.find(remaining):
+                    outcome = answer = found[0]
+                    self._keep(key, answer, found[1])
+                    return answer, True
                 outcome = answer = await run()
             finally:
                 if claim.is_ours:
@@ -129,9 +132,10 @@ class Claim:
     """The right of this process to run a call for all others, and the answers of theirs."""
 
     def __init__(self, key: str, *, is_shared: bool) -> None:
-        self._key = key
         is_shared = is_shared and shared.of_hub().is_used()
-        self._names = (shared.name("answer", key), shared.name("claim", key)) if is_shared else ()
+        # Another version of the hub may write other answers.
+        self._key = f"{conf.value('TOOLHUB_VERSION')}\n{key}"
+        self._names = (shared.name("answer", self._key), shared.name("claim", self._key)) if is_shared else ()
         self._token = random.token_hex(8)
         self.is_ours = False
 
@@ -145,29 +149,31 @@ class Claim:
             return None
         async with asyncio.timeout(remaining()):
             while True:
+                self.is_ours = True  # Redis may have given it also if the answer does not arrive here.
                 answer = await shared.of_hub().run(CLAIM, self._names, self._token, round(1000 * CLAIM_SECONDS))
-                if answer is None:
-                    break
-                if answer[0] == b"wait":
-                    await asyncio.sleep(ASK_SECONDS)
-                    continue
-                if answer[0] == b"found" and (found := _read(self._key, answer[1])) is not None:
-                    return found, answer[2] / 1000
-                self.is_ours = answer[0] == b"run"
-                break
-        return None
+                if answer is None or answer[0] == b"run":
+                    return None
+                self.is_ours = False
+                if answer[0] == b"found":
+                    content = answer[1]
+                    is_large = len(content) > LARGE_BYTES
+                    found = await heavy.aside(_read, self._key, content) if is_large else _read(self._key, content)
+                    return None if found is None else (found, answer[2] / 1000)
+                await asyncio.sleep(ASK_SECONDS)
 
     async def settle(self, answer: Answer | None, seconds: float) -> None:
         """Give the answer to the other processes; without one, the next of them runs the call."""
-        content = b"" if answer is None else _written(self._key, answer)
-        await shared.of_hub().run(SETTLE, self._names, self._token, content, round(1000 * seconds))
+        redis, content = shared.of_hub(), b""
+        if answer is not None and answer.size <= MOST_SHARED_BYTES and redis.is_used():
+            content = await heavy.by_size((answer.value, answer.text), _written, self._key, answer)
+        if await redis.run(SETTLE, self._names, self._token, content, round(1000 * seconds)) is None:
+            redis.insist(CLAIM_SECONDS, SETTLE, self._names, self._token, b"", 0)
 
 
 def _written(key: str, answer: Answer) -> bytes:
     """Encrypted, together with its key: nothing else can be passed off as the answer. Empty if it is too large."""
-    if answer.size > MOST_SHARED_BYTES:
-        return b""
-    content = zlib.compress(json.dumps([key, asdict(answer)], separators=(",", ":")).encode(), 1)
+    values = {field.name: getattr(answer, field.name) for field in fields(answer)}
+    content = zlib.compress(json.dumps([key, values], separators=(",", ":")).encode(), 1)
     return secrets.encrypted(content) if len(content) <= MOST_SHARED_BYTES else b""
 
 
@@ -176,5 +182,8 @@ def _read(key: str, encrypted: bytes) -> Answer | None:
     content = secrets.decrypted(encrypted)
     if content is None:
         return None
-    written_key, fields = json.loads(zlib.decompress(content))
-    return Answer(**fields) if written_key == key else None
+    try:
+        written_key, values = json.loads(zlib.decompress(content))
+        return Answer(**values) if written_key == key else None
+    except (TypeError, ValueError, zlib.error):
+        return None

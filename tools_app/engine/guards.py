@@ -120,16 +120,17 @@ class Upstream:
         else:
             await self._wait()
         try:
-            lease = await self._enter_shared(seconds)
-            if lease is None:
+            place = await self._enter_shared(seconds)
+            if place is None:
                 # After waiting, the circuit may have opened; and only a call that really starts may be the probe.
                 self._admit()
+                place = Place(self, self.breaker.opened_at is not None)
         except BaseException:
             self._leave()
             raise
-        return Place(self, self.breaker.opened_at is not None, lease)
+        return place
 
-    async def _enter_shared(self, seconds: float) -> str | None:
+    async def _enter_shared(self, seconds: float) -> Place | None:
         """A place among the calls of all processes, which lapses with the call. None: Redis does not answer.
 
         Raises:
@@ -138,24 +139,27 @@ class Upstream:
         if not shared.of_hub().is_used():
             return None
         lease = secrets.token_hex(8)
+        # Redis may have given it also if the answer does not arrive here.
+        place = Place(self, probe=False, lease=lease, lapses_at=self.clock() + seconds + GRACE_SECONDS)
         self.asking += 1
         try:
             async with self.turn:
-                return lease if await self._ask(lease, seconds) else None
+                if await self._ask(place):
+                    return place
+            self._return(place)
+            return None
         except asyncio.CancelledError:
-            # Redis may have given the place all the same.
-            self._return(Place(self, probe=False, lease=lease))
+            self._return(place)
             raise
         finally:
             self.asking -= 1
 
-    async def _ask(self, lease: str, seconds: float) -> bool:
+    async def _ask(self, place: Place) -> bool:
         """Ask until there is a place. False: Redis does not answer."""
-        until = self.clock() + seconds
         while True:
             self.was_left.clear()
-            milliseconds = max(1, round(1000 * (until + GRACE_SECONDS - self.clock())))
-            arguments = (self.most_running, lease, milliseconds, self.breaker.rest)
+            milliseconds = max(1, round(1000 * (place.lapses_at - self.clock())))
+            arguments = (self.most_running, place.lease, milliseconds, self.breaker.rest)
             answer = await shared.of_hub().run(ENTER, self.keys, *arguments)
             if answer is None:
                 return False
@@ -169,7 +173,7 @@ class Upstream:
             if state == "open":
                 raise CircuitOpenError.of(self.name, since, wait)
             if state == "probe":
-                self.breaker.probing_since = self.clock()
+                place.probe, self.breaker.probing_since = True, self.clock()
             return True
 
     def _return(self, place: Place) -> None:
@@ -179,12 +183,14 @@ class Upstream:
         task.add_done_callback(self.returning.discard)
 
     async def _return_shared(self, place: Place) -> None:
-        breaker = self.breaker
+        breaker, redis = self.breaker, shared.of_hub()
         numbers = (breaker.consecutive, breaker.share, breaker.enough, breaker.window, breaker.rest)
-        arguments = (place.lease or "", place.outcome, int(place.probe), *numbers)
-        answer = await shared.of_hub().run(LEAVE, self.keys, *arguments)
+        answer = await redis.run(LEAVE, self.keys, place.lease, place.outcome, *numbers)
         if answer is None:
             place.count()
+            # What has been counted here is not counted there, too; but a probe decides for all.
+            outcome = place.outcome if place.probe else ""
+            redis.insist(place.lapses_at - self.clock(), LEAVE, self.keys, place.lease, outcome, *numbers)
         else:
             self._mirror(float(answer[1]) if answer[0] == b"open" else None)
         self.was_left.set()
@@ -240,8 +246,10 @@ class Place:
 
     upstream: Upstream
     probe: bool
-    # The name of the place among those of all processes; None: this process decided alone.
-    lease: str | None = None
+    # The name of the place among those of all processes; empty: this process decided alone.
+    lease: str = ""
+    # When Redis takes it back by itself.
+    lapses_at: float = 0.0
     # "good" or "bad"; empty if the call says nothing about the upstream.
     outcome: str = ""
     is_left: bool = False
@@ -259,7 +267,7 @@ class Place:
             return
         self.is_left = True
         self.upstream._leave()
-        if self.lease is not None:
+        if self.lease:
             self.upstream._return(self)
         elif not self.outcome:
             self.count()
@@ -268,7 +276,7 @@ class Place:
         if self.outcome or self.is_left:
             return
         self.outcome = outcome
-        if self.lease is None:
+        if not self.lease:
             self.count()
 
     def count(self) -> None:

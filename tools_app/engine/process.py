@@ -18,7 +18,7 @@ from typing import Any, Final, overload
 
 from django.db import transaction
 
-from tools_app.base import hub, otlp, ports
+from tools_app.base import hub, otlp, ports, shared
 from tools_app.base.loops import post
 from tools_app.engine.calls import Calls, Options, Result
 from tools_app.journal.attendance import Presence
@@ -56,6 +56,7 @@ class Engine:
                 raise RuntimeError("the engine has a loop already")
             otlp.start(os.environ)
             self.loop, self.calls = loop, Calls()
+            shared.of_hub().stay(loop)
             self.calls.journal.start()
 
     def started(self) -> tuple[asyncio.AbstractEventLoop, Calls]:
@@ -72,6 +73,7 @@ class Engine:
                 self._thread = hub.current().thread(partial(_serve, self.loop, ready), "toolhub-engine")
                 self._thread.start()
                 ready.wait()
+                shared.of_hub().stay(self.loop)
                 self.calls = Calls()
             return self.loop, self.calls
 

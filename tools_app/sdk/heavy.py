@@ -99,14 +99,18 @@ async def in_turn(caller_id: str, work: Callable[P, R], *args: P.args, **kwargs:
         turn = _turns[key] = asyncio.Lock()
     await turn.acquire()
     begin = time.monotonic()
-    try:
-        return await aside(work, *args, **kwargs)
-    finally:
+
+    def pass_on(_: object) -> None:
         pause = min(PAUSES * (time.monotonic() - begin), LONGEST_PAUSE)
         if pause > SHORTEST_PAUSE and arrivals.has_others(caller_id):
             key[0].call_later(pause, turn.release)
         else:
             turn.release()
+
+    # Also if the caller is cancelled, the turn lasts until the work has ended.
+    job = asyncio.ensure_future(aside(work, *args, **kwargs))
+    job.add_done_callback(pass_on)
+    return await asyncio.shield(job)
 
 
 async def by_size_in_turn(caller_id: str, value: Any, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

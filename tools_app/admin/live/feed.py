@@ -112,7 +112,12 @@ class Feed:
         """
         with self._lock:
             if time.monotonic() - self._read_at >= SECONDS:
-                self._read()
+                self._read_at = time.monotonic()  # Now: `forget` may be called meanwhile.
+                try:
+                    self._read()
+                except Exception:
+                    self.forget()
+                    raise
             return {topic: self._changed[topic] for topic in topics}
 
     def forget(self) -> None:
@@ -129,7 +134,6 @@ class Feed:
                 self._changed[topic] = now
             self._versions[topic] = version
         self._check_permissions(self._versions["audit"])
-        self._read_at = time.monotonic()
 
     def _check_permissions(self, newest: int | None) -> None:
         before, self._newest_entry = self._newest_entry, newest

@@ -139,12 +139,13 @@ class Streams:
         """Read what has changed while there are streams, and end those whose session or permissions did."""
         self._changed, permissions, sessions_read_at = {}, feed.of_hub().permissions, 0.0
         loop = asyncio.get_running_loop()
+        seen = news.of_hub().told()
         while self._open:
-            seen = news.of_hub().told()
             await asyncio.sleep(FEWEST_SECONDS)
             await news.of_hub().wait(SECONDS - FEWEST_SECONDS, seen)
-            if news.of_hub().told() != seen:
+            if (told := news.of_hub().told()) != seen:
                 feed.of_hub().forget()
+                seen = told
             try:
                 changed = await database.run(feed.of_hub().changed, list(feed.TOPICS))
                 if loop.time() - sessions_read_at >= SESSION_SECONDS:
