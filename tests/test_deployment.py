@@ -38,18 +38,19 @@ def test_visitors_come_over_https_through_the_proxy_that_is_named(tmp_path: Path
     forwarded = {"X-Forwarded-Proto": "https"}
     with Home(tmp_path / "home").serving(**HTTPS | {"ALLOWED_HOSTS": "127.0.0.1"}) as server:
         there = httpx.get(f"{server.url}/health", headers=forwarded, timeout=30)
-        away = httpx.get(f"{server.url}/health", timeout=30)
+        away = httpx.get(f"{server.url}/v1/tools", timeout=30)
         assert server.end() == 0
 
     assert there.status_code == 200
     assert there.headers["Strict-Transport-Security"].startswith("max-age=31536000")
-    assert (away.status_code, away.headers["Location"]) == (301, f"{server.url.replace('http', 'https')}/health")
+    assert (away.status_code, away.headers["Location"]) == (301, f"{server.url.replace('http', 'https')}/v1/tools")
     assert "redirect loop" not in "".join(server.output)
 
 
 def test_a_missing_proxy_setting_is_reported(tmp_path: Path) -> None:
     with Home(tmp_path / "home").serving(TOOLHUB_HTTPS="1") as server:
-        assert httpx.get(f"{server.url}/health", headers={"X-Forwarded-Proto": "https"}, timeout=30).status_code == 301
+        answer = httpx.get(f"{server.url}/v1/tools", headers={"X-Forwarded-Proto": "https"}, timeout=30)
         assert server.end() == 0
 
+    assert answer.status_code == 301
     assert "TOOLHUB_TRUSTED_PROXIES" in "".join(server.output)

@@ -532,7 +532,10 @@ def make_subjects() -> dict[str, Any]:
         "tools_app_connection": Connection.objects.create(name="mine", pack="desk", sealed=b"").pk,
         "tools_app_apikey": governance.create_key("agent", actor=governance.trusted("test"))[0].pk,
         "tools_app_browsersession": 0,
-        "auth_user": User.objects.create_user("somebody").pk,
+        "auth_user": (user := User.objects.create_user("somebody")).pk,
+        "saved view": SavedView.objects.create(
+            name="all", query="q=a", is_shared=True, owner=user, created_at=timezone.now()
+        ).pk,
         "auth_group": Group.objects.create(name="night shift").pk,
     }
 
@@ -564,9 +567,7 @@ def address_of(page: str, subjects: dict[str, Any]) -> str:
         "view_on_site": {"content_type_id": 1, "object_id": 1},
     }
     if page in ("tools_app_call_discard", "tools_app_call_edit", "tools_app_call_shown"):
-        owner, now = User.objects.get_or_create(username="an-owner")[0], timezone.now()
-        view = SavedView.objects.create(name="all", query="q=a", is_shared=True, owner=owner, created_at=now)
-        of_none[page] = {"pk": view.pk}
+        of_none[page] = {"pk": subjects["saved view"]}
     subject = next((pk for model, pk in subjects.items() if f"{page}_".startswith(f"{model}_")), None)
     for parameters in (of_none.get(page), {"object_id": subject}, {"pk": subject}, {"id": subject}):
         with contextlib.suppress(NoReverseMatch):

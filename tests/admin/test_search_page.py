@@ -44,7 +44,10 @@ def test_records_are_found_by_their_names(records: None, chief: Client) -> None:
         "Connections": ["tracker"],
         "API keys": ["tracker agent"],
         "Toolsets": ["tracker_readers"],
-        "Search further": ["Calls with “TRACKER” in tool, caller, code or error text"],
+        "Search further": [
+            "Calls with “TRACKER” in tool, caller, code or error text",
+            "Calls with “TRACKER” in arguments, too",
+        ],
     }
     for results in matching.values():
         for one in results:

@@ -82,8 +82,8 @@ def test_search_and_filters_narrow_the_list_and_are_taken_off_one_by_one(chief: 
 
 
 def test_many_are_switched_after_a_question_and_undone_by_a_press(chief: Desk, page: Page, rest: httpx.Client) -> None:
-    tools = ["list_issues", "get_issue", "create_issue", "update_issue", "stock_level", "find_articles", "get_order"]
-    tools += ["list_late_orders", "customer_summary", "sales_report", "repeat"]
+    tools = ["list_issues", "get_issue", "list_projects", "update_issue", "stock_level", "find_articles", "get_order"]
+    tools += ["list_late_orders", "list_users", "sales_report", "repeat"]
     chief.open(BACKWARDS)
     choose(page, *tools)
     run(page, "Switch off")

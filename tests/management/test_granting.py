@@ -41,8 +41,8 @@ def test_adds_and_lists_toolsets() -> None:
     assert (row.read_only, row.description) == (True, "Reads")
     assert AuditEntry.objects.get(action="toolset.create").actor.startswith("command:")
     head, line = run("toolset", "list")[1].splitlines()
-    assert head.split() == ["NAME", "SOURCE", "CATEGORY", "TAG", "TOOL", "ONLY", "KEYS"]
-    assert line.split() == ["readers", "builtin", "-", "-", "echo", "read", "0"]
+    assert head.split() == ["NAME", "SOURCE", "CATEGORY", "TAG", "TOOL", "ONLY", "BUDGET", "KEYS"]
+    assert line.split() == ["readers", "builtin", "-", "-", "echo", "read", "-", "0"]
     code, _, err = run("toolset", "add", "readers", "--tag", "a")
     assert (code, err) == (1, "toolhub: A toolset named 'readers' exists already.\n")
 

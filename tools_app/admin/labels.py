@@ -46,6 +46,8 @@ THEME: Final = (
 OPTIONS: Final = (
     gettext_noop("User administration"),
     gettext_noop("Whether users of this Redmine may be created, changed and deleted, by administrators of the hub."),
+    gettext_noop("Node types"),
+    gettext_noop("File with the node types of this n8n, below TOOLHUB_FILE_ROOT: what `n8n export:nodes` writes."),
 )
 
 

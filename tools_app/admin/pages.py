@@ -5,8 +5,6 @@ from __future__ import annotations
 from django.contrib.admin import AdminSite
 from django.urls import URLPattern, path
 
-from tools_app.admin import search_page, usage_page
-
 
 def add_to(site: AdminSite) -> None:
     """Through the theme's hook for such pages; those that a project has added stay."""
@@ -19,6 +17,9 @@ def add_to(site: AdminSite) -> None:
 
 
 def _urls(site: AdminSite) -> list[URLPattern]:
+    # Here, as agents over stdio import the admin without its pages, and wait for it.
+    from tools_app.admin import search_page, usage_page
+
     return [
         path("find/", search_page.view(site), name="tools_app_search"),
         path("usage/", usage_page.view(site), name="tools_app_usage"),
