@@ -82,10 +82,10 @@ def test_listkeys_tells_everything_but_the_key(tmp_path: Path) -> None:
     secret = last_line(home.run("addkey", "agent\x1b[31m", "--scope", "tools:list", "--no-destructive").stdout)
     head, row = home.run("listkeys").stdout.splitlines()
     columns = ["NAME", "CALLER", "PREFIX", "STATE", "OWNER", "SCOPES", "TOOLSETS", "CONNECTIONS", "ACCESS"]
-    assert re.split("  +", head) == [*columns, "EXPIRES", "LAST USED"]
+    assert re.split("  +", head) == [*columns, "BUDGET", "EXPIRES", "LAST USED"]
     prefix = secret[5:13]
     shown = ["agent\N{REPLACEMENT CHARACTER}[31m", "key:1", prefix, "works", "-", "tools:list", "all", "environment"]
-    assert re.split("  +", row) == [*shown, "read, write", "never", "never"]
+    assert re.split("  +", row) == [*shown, "read, write", "-", "never", "never"]
     assert "\x1b" not in row, "a name does not write to the terminal"
     (key,) = json.loads(home.run("listkeys", "--json").stdout)
     assert key["prefix"] == prefix
