@@ -11,6 +11,7 @@ import pytest
 from tests.mcp_server.test_server import connected, texts
 from tests.support.state import rebuild_catalog
 from tests.support.tools import Hub, Programmable
+from toolhub import testing
 from tools_app import engine, governance
 from tools_app.access import access
 from tools_app.base import database
@@ -20,6 +21,7 @@ from tools_app.catalog.search.finding import MOST_DESCRIPTION, MOST_PARAMETERS, 
 from tools_app.engine import Options
 from tools_app.mcp_server.listing import Listings
 from tools_app.models import Approval, AuditEntry, Call, ToolRecord
+from tools_app.packs.finding import pack
 from tools_app.sdk.context import Caller
 from tools_app.sdk.decorator import FunctionTool, tool
 from tools_app.sdk.errors import (
@@ -705,3 +707,12 @@ def test_calling_many_is_listed_for_searching_and_where_a_toolset_names_it(findi
     assert shown(local("batch")) == ["call_many", "echo", "read_result"]
     assert "call_many" not in shown(local())
     assert "call_many" in shown(local(mode="search"))
+
+
+def test_without_a_hub_nothing_can_be_called_through_them() -> None:
+    """Authors try tools outside of a hub; there, no other tools exist."""
+    tools = {tool.name: tool for tool in pack.tools}
+    with pytest.raises(ToolNotFoundError, match="echo"):
+        testing.call(tools["call_many"], calls=[{"name": "echo"}])
+    with pytest.raises(ToolNotFoundError, match="echo"):
+        testing.call(tools["call_tool"], name="echo")
