@@ -169,6 +169,7 @@ def test_doctor_finds_a_healthy_hub_healthy(home: Home) -> None:
 
 
 def test_doctor_reports_a_pack_only_after_its_setup_has_begun(home: Home, tmp_path: Path) -> None:
+    home.run("synctools")
     assert "ok  30 tools of n8n: not configured: N8N_URL, N8N_API_KEY" in home.run("doctor").stdout
     begun = Home(tmp_path / "home", {"N8N_URL": "https://n8n.test"})
     begun.run("synctools")
