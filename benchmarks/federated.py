@@ -64,7 +64,7 @@ MODES = ("direct", "direct, fields", "search", "search, fields", "searching")
 
 
 def answers() -> dict[str, Any]:
-    """What the servers say: most of it nobody asked for."""
+    """The answers of the servers, larger than the task needs."""
     person = {"login": "ann", "id": 7, "url": "https://api.example.com/users/ann", "type": "User", "site_admin": False}
     issues = [
         {
@@ -147,7 +147,7 @@ def federate(servers: Mapping[str, McpUpstream]) -> None:
 
 
 def switch_on(number: int) -> dict[str, str]:
-    """So many tools: those of the tasks, and others, from each source in turn. Answers how the hub calls the former."""
+    """Switch on the tools of the tasks, then others from each source in turn. Returns the names of the former."""
     from tools_app.models import ToolRecord
 
     needed = {tool for _, tool, _ in TASKS}

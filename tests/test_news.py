@@ -24,7 +24,7 @@ only_postgres = pytest.mark.skipif(connection.vendor != "postgresql", reason="ab
 
 
 async def told_after(one: News, topic: str, change: Callable[[], Any]) -> bool:
-    """Whether somebody who waits for this topic is woken by the change."""
+    """Whether a task that waits for this topic is woken by the change."""
     seen = one.told([topic])
     waiting = asyncio.create_task(one.wait(30, seen, [topic]))
     await database.run(change)

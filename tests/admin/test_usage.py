@@ -41,7 +41,7 @@ def half_past(db: None) -> Iterator[None]:
 
 @pytest.fixture
 def calls(tools: None) -> None:
-    """Of a key, of a person and of somebody unknown, of two sources and of no tool that there is."""
+    """Of a key, of a person and of an unknown caller, of two sources and of no tool that there is."""
     key, _ = governance.create_key("alice", actor=governance.trusted("test"))
     of_key = {"caller_id": f"key:{key.pk}", "caller_name": "alice", "result_bytes": 2_000}
     for days in (0, 0.1, 0.2, 3, 20):

@@ -66,7 +66,7 @@ def test_a_plan_that_is_named_holds_and_prune_needs_the_name_of_the_file(
     planned = configuration.plan
 
     def plan_and_change(*arguments: Any, **options: Any) -> Any:
-        """Somebody is faster than this command."""
+        """Another change comes first."""
         plan = planned(*arguments, **options)
         governance.create_toolset("mine", names=["calculate"], actor=ACTOR)
         return plan

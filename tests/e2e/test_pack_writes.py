@@ -129,7 +129,7 @@ def _over_http(era: str, home: Home, asked: list[Asked]) -> list[Any]:
 def through(home: Home, door: Door, first: int | None = None) -> tuple[list[Any], list[Any]]:
     """What the calls came to, and what the upstreams were told to change: fresh ones, which know of no other door.
 
-    `first`: only so many calls of each pack.
+    `first`: the number of calls of each pack to make.
     """
     with N8n() as n8n, FakeRedmine() as redmine:
         failed = n8n.hold("error_code")

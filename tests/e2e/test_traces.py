@@ -136,7 +136,7 @@ def test_mcp_names_the_trace_in_meta_and_fails_as_its_conventions_say(pair: Pair
         assert failed.attributes["error.type"] == "tool_error"
         assert failed.attributes["toolhub.error.code"] == "VALIDATION_ERROR"
         assert failed.is_error
-        # Nobody makes names of spans up.
+        # A name that no tool has is not in the name of a span.
         unknown = ask(4, SECRET)
         assert (unknown.name, unknown.attributes["error.type"]) == ("tools/call", "-32602")
         assert "gen_ai.tool.name" not in unknown.attributes

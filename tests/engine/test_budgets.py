@@ -163,7 +163,7 @@ def test_a_toolset_has_one_budget_for_all_who_call_through_it(anyone: Caller, hu
     call(alice)
     call(bob)
     assert refusal(alice).message == "The budget of the toolset shared is spent: 2 calls a day"
-    # The other toolset does not have that tool; whoever has no toolset counts for none.
+    # The other toolset does not have that tool; callers without toolsets count for none.
     call(alice, "echo", message="hello")
     call(anyone)
     assert (used("toolset:shared").calls_a_day, used("toolset:other").calls_a_day) == (2, 1)

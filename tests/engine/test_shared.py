@@ -82,7 +82,7 @@ async def processes(redis: RedisServer, anyio_backend: str) -> Any:
 
 
 async def allowed(process: Process, times: int) -> int:
-    """How many of so many calls the limit lets through."""
+    """The number of calls, of those made, that the limit allows."""
     number = 0
     with process.hub.active():
         for _ in range(times):

@@ -1,6 +1,6 @@
 """Importing the SDK of MCP without OpenTelemetry, while there are no traces.
 
-Its dispatcher makes spans of its own, through the API of OpenTelemetry, whether anybody collects them or not. The hub
+Its dispatcher makes spans of its own, through the API of OpenTelemetry, also where no traces are collected. The hub
 makes others (`sdk/traces.py`), so all that this API does is to take time: at every start, and for messages.
 """
 

@@ -66,7 +66,7 @@ def change_view(pk: int, *, name: str, shared: bool, actor: Actor) -> SavedView:
         if shared and not view.is_shared:
             _require_sharing(actor)
         elif shared and view.name != before.name:
-            # It is on everybody's page.
+            # It is on the page of every user.
             actor.require(actions.VIEW_SHARE)
         view.is_shared = shared
         if changes := _difference(before, view):

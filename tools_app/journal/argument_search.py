@@ -1,6 +1,6 @@
 """Finds calls by a part of their arguments, newest first: through the index, or directly among the newest.
 
-Only for who may read payloads: nothing here may run for anybody else, as its result, and the time that it takes, tell
+Only for who may read payloads: nothing here may run for other users, as its result, and the time that it takes, tell
 what is in the arguments.
 """
 

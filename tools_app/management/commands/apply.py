@@ -120,7 +120,7 @@ class Command(HubCommand):
         stays, notes = [f"stays: {one}" for one in plan.drift], [f"! {one}" for one in plan.notes]
         lines = [*plan.changes, *plan.effects, *stays, *notes]
         for line in lines:
-            # Names in it can come from anybody: nothing may control the terminal.
+            # Names in it can come from upstreams: nothing may control the terminal.
             self.stdout.write(hygiene.cleaned(f"  {line}"))
         if plan.keys:
             self.stdout.write(f"  ! new keys: {hygiene.cleaned(', '.join(plan.keys))}")
